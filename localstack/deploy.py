@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import pathlib
 import sys
-from typing import Any, Dict
+from typing import Any
 
 import boto3
 from botocore.config import Config
@@ -21,7 +21,7 @@ PARAMETERS = [{"ParameterKey": "Stage", "ParameterValue": "local"}]
 
 def status_of(cloudformation: Any) -> str:
     try:
-        return cloudformation.describe_stacks(StackName=STACK)["Stacks"][0]["StackStatus"]
+        return str(cloudformation.describe_stacks(StackName=STACK)["Stacks"][0]["StackStatus"])
     except ClientError as error:
         if "does not exist" in str(error):
             return "ABSENT"
@@ -32,7 +32,7 @@ def wait(cloudformation: Any, waiter: str) -> None:
     cloudformation.get_waiter(waiter).wait(StackName=STACK, WaiterConfig={"Delay": 0.2, "MaxAttempts": 300})
 
 
-def deploy(cloudformation: Any, template: str) -> Dict[str, str]:
+def deploy(cloudformation: Any, template: str) -> dict[str, str]:
     """Creates the stack or updates it; nothing to update is a success."""
     arguments = {
         "StackName": STACK,

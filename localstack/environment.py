@@ -12,7 +12,8 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import IO, Callable, Iterator, Optional
+from collections.abc import Callable, Iterator
+from typing import IO
 
 HERE = pathlib.Path(__file__).resolve().parent
 REQUIREMENTS = HERE / "requirements.txt"
@@ -122,7 +123,7 @@ def ensure_venv(say: Callable[[str], None]) -> IO[str]:
     directory.parent.mkdir(parents=True, exist_ok=True)
     lock = directory.with_name(directory.name + ".lock").open("w")
     told = False
-    readers_since: Optional[float] = None
+    readers_since: float | None = None
     while True:
         if try_lock(lock, fcntl.LOCK_SH):
             if is_current(directory):
@@ -131,7 +132,7 @@ def ensure_venv(say: Callable[[str], None]) -> IO[str]:
             # whatever happens in that moment, the loop looks again.
             if try_lock(lock, fcntl.LOCK_EX):
                 if not is_current(directory):
-                    install(directory, say)
+                    install(directory, say, lock)
                 continue
             fcntl.flock(lock, fcntl.LOCK_UN)
             readers_since = readers_since or time.monotonic()
@@ -147,8 +148,12 @@ def ensure_venv(say: Callable[[str], None]) -> IO[str]:
         time.sleep(0.2)
 
 
-def install(directory: pathlib.Path, say: Callable[[str], None]) -> None:
-    """Builds the environment from nothing. The stamp comes last, so an interrupted installation is redone."""
+def install(directory: pathlib.Path, say: Callable[[str], None], lock: IO[str]) -> None:
+    """Builds the environment from nothing. The stamp comes last, so an interrupted installation is redone.
+
+    The installers hold the lock too: should this process be killed, the one that outlives it must not write
+    into the environment of the next attempt.
+    """
     say(f"installing the environment into {directory} (some 640 MB, once; about half a minute on a good line)")
     shutil.rmtree(directory, ignore_errors=True)
     log = directory.with_name(directory.name + ".log")
@@ -167,7 +172,10 @@ def install(directory: pathlib.Path, say: Callable[[str], None]) -> None:
     with log.open("w") as output:
         for name, command, mend in steps:
             say(f"installing: {name}")
-            result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, check=False)
+            result = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                pass_fds=[lock.fileno()], check=False,
+            )
             if result.returncode != 0:
                 raise StackError(f"the installation of the {name} failed. {mend} Its last lines ({log}):\n{tail(log)}")
     (directory / "installed").write_text(fingerprint(directory))

@@ -16,7 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Iterable, List, Optional, TypedDict
+from collections.abc import Iterable
+from typing import TypedDict
 
 
 class Identity(TypedDict):
@@ -26,7 +27,7 @@ class Identity(TypedDict):
     started: str
 
 
-def started_at(pid: int) -> Optional[str]:
+def started_at(pid: int) -> str | None:
     """An opaque text that says when this process started; None if it does not run (a zombie does not)."""
     stat = pathlib.Path(f"/proc/{pid}/stat")
     if pathlib.Path("/proc/self/stat").exists():
@@ -47,7 +48,7 @@ def identity(pid: int) -> Identity:
     return {"pid": pid, "started": started_at(pid) or "gone"}
 
 
-def is_running(process: Optional[Identity]) -> bool:
+def is_running(process: Identity | None) -> bool:
     """Whether this very process (not a later one with the same pid) still runs."""
     return process is not None and started_at(process["pid"]) == process["started"]
 
@@ -61,7 +62,7 @@ def send(process: Identity, number: signal.Signals) -> None:
             pass
 
 
-def wait_gone(processes: Iterable[Identity], seconds: float) -> List[Identity]:
+def wait_gone(processes: Iterable[Identity], seconds: float) -> list[Identity]:
     """Waits until none of these runs, at most this long; returns those that still do."""
     left = list(processes)
     deadline = time.monotonic() + seconds

@@ -21,131 +21,24 @@ if sys.version_info < (3, 10):
     )
 
 import argparse
-import contextlib
-import fcntl
 import hashlib
 import json
 import os
-import pathlib
 import re
 import shutil
-import signal
-import socket
 import subprocess
-from typing import Any, Dict, Iterator, List, NoReturn, Optional, Tuple
+from typing import Any, NoReturn
 
 import environment
 import process
 from environment import StackError
-from supervisor import SCHEMA, START_SECONDS, STOP_SECONDS, TEMPLATE, write_json
+from services import SCHEMA, TEMPLATE
+from stack_record import SERVICES, Json, Stack, all_stacks, say
+from supervisor import write_json
 
-Json = Dict[str, Any]
-
-SERVICES = ("ministack", "clickhouse")
 # Below the range from which systems pick ports for outgoing connections: one of those could otherwise sit
 # on a stack's port while it is down.
 PORTS = range(20000, 30000)
-# The supervisor may have to start both servers, or to stop both, before it answers.
-ANSWER_SECONDS = 2 * (START_SECONDS + STOP_SECONDS) + 60
-DOWN_SECONDS = 2 * STOP_SECONDS + 5
-
-
-def say(text: str) -> None:
-    """Progress goes to stderr: stdout is for the answer."""
-    print(text, file=sys.stderr, flush=True)
-
-
-class Stack:
-    """One named stack, as its files and processes tell of it."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.directory = environment.state_root() / "stacks" / name
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """One `up` or `down` of a stack at a time. The lock is outside the directory, which --wipe removes."""
-        with environment.exclusive_lock(environment.state_root() / "locks" / f"{self.name}.lock"):
-            yield
-
-    def read(self, file: str) -> Json:
-        """One of the stack's JSON files; empty if it isn't there."""
-        try:
-            return json.loads((self.directory / file).read_text())
-        except FileNotFoundError:
-            return {}
-        except json.JSONDecodeError as error:
-            raise StackError(f"{self.directory / file} is damaged ({error}): `stack.py down --name {self.name} --wipe`")
-
-    def supervisor(self) -> Optional[process.Identity]:
-        """The supervisor if it runs."""
-        recorded = self.read("supervisor.json").get("supervisor")
-        return recorded if process.is_running(recorded) else None
-
-    def children(self) -> Dict[str, process.Identity]:
-        """The servers that were last recorded, whether they run or not."""
-        return self.read("supervisor.json").get("children", {})
-
-    def ask(self, request: Json) -> Json:
-        """Has the supervisor carry out a command and returns the stack's description."""
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(ANSWER_SECONDS)
-            # A Unix socket's path may be no longer than some 100 bytes, a directory's may.
-            os.chdir(self.directory)
-            connection.connect("control.sock")
-            with connection.makefile("rw") as stream:
-                stream.write(json.dumps(request) + "\n")
-                stream.flush()
-                try:
-                    line = stream.readline()
-                except TimeoutError:
-                    raise StackError(
-                        f"the supervisor of {self.name} did not answer within {ANSWER_SECONDS} s: "
-                        f"`stack.py down --name {self.name}`, then `up`."
-                    ) from None
-        if not line:
-            raise ConnectionError("the supervisor ended")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise StackError(answer["error"])
-        return answer["ready"]
-
-    def sweep(self) -> None:
-        """Ends what a killed supervisor left behind. Its servers end with it by themselves, but one that is
-        frozen or busy may be late, and the next start needs its port and its files."""
-        children = list(self.children().values())
-        left = process.wait_gone(children, 5)
-        for number, patience in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, 5)):
-            for child in left:
-                process.send(child, number)
-                process.send(child, signal.SIGCONT)
-            left = process.wait_gone(left, patience)
-        if left:
-            raise StackError(f"pid {left[0]['pid']} of stack {self.name} does not end, not even by SIGKILL: see `ps`")
-        for file in ("stack.json", "supervisor.json"):
-            (self.directory / file).unlink(missing_ok=True)
-
-    def state(self) -> Json:
-        """What runs, for `status` and `list`."""
-        supervised = self.supervisor() is not None
-        children = self.children()
-        services = {}
-        for service in SERVICES:
-            running = process.is_running(children.get(service))
-            services[service] = "running" if running else "dead" if supervised and service in children else "stopped"
-        if not supervised:
-            overall = "stopped"
-        elif not (self.directory / "stack.json").exists():
-            overall = "starting"
-        else:
-            overall = "running" if set(services.values()) == {"running"} else "degraded"
-        described = self.read("stack.json") if supervised else {}
-        return {"name": self.name, "state_dir": str(self.directory), **described, "state": overall, "services": services}
-
-
-def all_stacks() -> List[Stack]:
-    directories = sorted((environment.state_root() / "stacks").glob("*/"))
-    return [Stack(directory.name) for directory in directories]
 
 
 def check_port_free(port: int, option: str) -> None:
@@ -156,7 +49,7 @@ def check_port_free(port: int, option: str) -> None:
         )
 
 
-def choose_ports(stack: Stack, aws: Optional[int], clickhouse: Optional[int]) -> Tuple[int, int]:
+def choose_ports(stack: Stack, aws: int | None, clickhouse: int | None) -> tuple[int, int]:
     """The ports of a stack: those asked for, else those it had, else free ones, which it then keeps."""
     asked = {"aws": aws, "clickhouse": clickhouse}
     kept = stack.read("ports.json")
@@ -164,7 +57,7 @@ def choose_ports(stack: Stack, aws: Optional[int], clickhouse: Optional[int]) ->
     # Stacks of other state directories are unknown here; starting at different places keeps them apart.
     seed = hashlib.sha256(os.fsencode(stack.directory)).digest()
     candidates = iter([*PORTS[int.from_bytes(seed[:4], "big") % len(PORTS) :], *PORTS])
-    chosen: Dict[str, int] = {}
+    chosen: dict[str, int] = {}
     for service, port in asked.items():
         if port is not None:
             check_port_free(port, f"--{service}-port")
@@ -200,7 +93,7 @@ def move_queue_urls(stack: Stack, old: int, new: int) -> None:
             file.write_text(moved)
 
 
-def launch(stack: Stack, ports: Tuple[int, int], leases: List[process.Identity], pin: bool, venv_lock: int) -> Json:
+def launch(stack: Stack, ports: tuple[int, int], leases: list[process.Identity], pin: bool, venv_lock: int) -> Json:
     """Starts the supervisor in a session of its own and waits until the stack is ready."""
     logs = stack.directory / "logs"
     logs.mkdir(parents=True, exist_ok=True)
@@ -225,11 +118,12 @@ def launch(stack: Stack, ports: Tuple[int, int], leases: List[process.Identity],
             supervisor.wait()
             raise StackError(message["error"])
         else:
-            return message["ready"]
+            description: Json = message["ready"]
+            return description
     raise StackError(f"the supervisor ended before the stack was ready. Its last lines ({log}):\n{environment.tail(log)}")
 
 
-def parse_leases(pids: List[int]) -> List[process.Identity]:
+def parse_leases(pids: list[int]) -> list[process.Identity]:
     leases = [process.identity(pid) for pid in pids]
     for lease in leases:
         if not process.is_running(lease):
@@ -237,7 +131,7 @@ def parse_leases(pids: List[int]) -> List[process.Identity]:
     return leases
 
 
-def check_ports_match(running: Json, aws: Optional[int], clickhouse: Optional[int]) -> None:
+def check_ports_match(running: Json, aws: int | None, clickhouse: int | None) -> None:
     for key, port, option in (("aws_endpoint_url", aws, "--aws-port"), ("clickhouse_url", clickhouse, "--clickhouse-port")):
         if port is not None and not running[key].endswith(f":{port}"):
             raise StackError(
@@ -264,7 +158,7 @@ def up(arguments: argparse.Namespace) -> None:
                 description = stack.ask({"command": "ensure", "leases": leases, "pin": not leases})
             except (ConnectionError, FileNotFoundError):
                 # It is about to end (its last lease is gone), or an interrupted `up` left it half-way.
-                end_supervisor(stack, supervisor)
+                stack.end(supervisor)
         if description is None:
             venv_lock = environment.ensure_venv(say)
             stack.sweep()
@@ -285,17 +179,6 @@ def show(description: Json) -> None:
         print(f"  {key:<20} {value}")
 
 
-def end_supervisor(stack: Stack, supervisor: process.Identity) -> None:
-    """SIGTERM, a bounded wait, SIGKILL; then whatever servers are left."""
-    process.send(supervisor, signal.SIGTERM)
-    process.send(supervisor, signal.SIGCONT)
-    if process.wait_gone([supervisor], DOWN_SECONDS):
-        say(f"the supervisor (pid {supervisor['pid']}) did not end within {DOWN_SECONDS} s: killing it")
-        process.send(supervisor, signal.SIGKILL)
-        process.wait_gone([supervisor], 5)
-    stack.sweep()
-
-
 def down(arguments: argparse.Namespace) -> None:
     stack = Stack(arguments.name)
     with stack.locked():
@@ -304,7 +187,7 @@ def down(arguments: argparse.Namespace) -> None:
             stack.sweep()
             say(f"stack {stack.name} is not running")
         else:
-            end_supervisor(stack, supervisor)
+            stack.end(supervisor)
             say(f"stack {stack.name} is down")
         if arguments.wipe:
             if stack.directory.exists():

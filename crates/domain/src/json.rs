@@ -25,14 +25,22 @@ const MAX_SAFE_DOUBLE: f64 = 9_007_199_254_740_991.0;
 ///
 /// A problem inside an array at the root carries its element's index.
 pub fn parse(bytes: &[u8]) -> Result<Value, Vec<Problem>> {
+    match read(bytes) {
+        (Some(value), problems) if problems.is_empty() => Ok(value),
+        (_, problems) => Err(problems),
+    }
+}
+
+/// Like [`parse`], but gives the value also when parts of it are refused, so that one answer can tell those and
+/// whatever else is wrong. Refused parts stand as null; a value that came with problems is for nothing but that.
+pub fn read(bytes: &[u8]) -> (Option<Value>, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let read = Node { path: &Path::Root, depth: 0, problems: &mut problems }
         .deserialize(&mut reader)
         .and_then(|value| reader.end().map(|()| value));
     match read {
-        Ok(value) if problems.is_empty() => Ok(value),
-        Ok(_) => Err(problems),
+        Ok(value) => (Some(value), problems),
         Err(error) => {
             problems.push(Problem::new(
                 "invalid_json",
@@ -40,7 +48,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Vec<Problem>> {
                 format!("is not valid JSON: {error}"),
                 "send one JSON text in UTF-8 (RFC 8259)",
             ));
-            Err(problems)
+            (None, problems)
         }
     }
 }

@@ -52,8 +52,7 @@ impl PeriodMonth {
     pub fn start(self) -> UtcMillis {
         let text = format!("{self}-01T00:00:00Z");
         // A parsed or computed month always has a first day; the fallback is never taken.
-        UtcMillis::parse(&text)
-            .unwrap_or_else(|_| UtcMillis::new(0).unwrap_or_else(|| unreachable!("the epoch is in range")))
+        UtcMillis::parse(&text).unwrap_or(UtcMillis::EPOCH)
     }
 
     /// Last instant of the month, one millisecond before the next one begins.

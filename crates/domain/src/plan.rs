@@ -16,6 +16,12 @@ use crate::space::SpaceId;
 pub struct Limit(NonZeroU64);
 
 impl Limit {
+    /// What the free plan of the price list gives, in events a month: the configuration's default.
+    pub const FREE_PLAN: Self = Self(match NonZeroU64::new(1_000) {
+        Some(events) => events,
+        None => NonZeroU64::MIN,
+    });
+
     /// The limit of `events` a month; `None` for 0.
     pub fn new(events: u64) -> Option<Self> {
         NonZeroU64::new(events).map(Self)

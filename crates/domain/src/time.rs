@@ -29,6 +29,9 @@ pub enum TimeProblem {
 }
 
 impl UtcMillis {
+    /// 1970-01-01T00:00:00Z.
+    pub const EPOCH: Self = Self(0);
+
     /// The instant `ms` milliseconds after the epoch; `None` outside the years 0000 to 9998.
     pub fn new(ms: i64) -> Option<Self> {
         (MIN_MS..=MAX_MS).contains(&ms).then_some(Self(ms))
