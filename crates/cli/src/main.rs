@@ -1,2 +1,10 @@
-//! The command.
-fn main() {}
+//! The command `tollgate`.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tollgate_cli::args::Arguments;
+
+fn main() -> ExitCode {
+    tollgate_cli::run(Arguments::parse())
+}

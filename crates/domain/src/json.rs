@@ -238,6 +238,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_refused_stands_as_null_so_that_the_rest_can_be_judged() {
+        let (value, problems) = read(br#"{"a":1e300,"b":1}"#);
+        assert_eq!(value, Some(serde_json::json!({"a": null, "b": 1})));
+        assert_eq!((problems.len(), problems[0].field.as_str()), (1, "a"));
+        assert_eq!(read(b"{").0, None);
+    }
+
+    #[test]
     fn one_value_has_one_form() {
         for (text, form) in [
             ("1.0", "1"),

@@ -11,6 +11,7 @@ use serde::Serialize;
 use tollgate_domain::ledger::EventKey;
 use tollgate_domain::ports::{InsertError, PortError, PortResult, Rows};
 use tollgate_domain::row::Row;
+use tollgate_domain::space::SpaceId;
 
 use crate::clickhouse_error::{decide, decide_insert};
 use crate::config::ClickHouseConfig;
@@ -33,6 +34,23 @@ const PROBE: &str = "SELECT count() FROM (\
      SELECT 1 FROM events WHERE space = ? AND event_id = ? LIMIT 1 \
      UNION ALL SELECT 1 FROM events_billing WHERE space = ? AND event_id = ? LIMIT 1)";
 const IN_BOTH_TABLES: u64 = 2;
+
+/// A stored row, copies collapsed.
+const FIND: &str = "SELECT space, event_id, fingerprint, meter, subject, source, quantity, occurred_at_ms, \
+     row_inserted_at_ms, period_month, billed_as FROM events FINAL WHERE space = ? AND event_id = ?";
+/// Distinct events of a space in both tables: whoever counts money counts so, whatever was merged already.
+const COUNT: &str = "SELECT sum(events), sum(billing) FROM (\
+     SELECT uniqExact((space, event_id)) AS events, toUInt64(0) AS billing FROM events WHERE space = ? \
+     UNION ALL SELECT toUInt64(0), uniqExact((space, event_id)) FROM events_billing WHERE space = ?)";
+
+/// Distinct events of a space, by table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowCounts {
+    /// In `events`.
+    pub events: u64,
+    /// In `events_billing`.
+    pub billing: u64,
+}
 
 /// The rows on ClickHouse.
 #[derive(Clone)]
@@ -80,6 +98,27 @@ impl ClickHouseRows {
         Ok(Self { client: client(config)? })
     }
 
+    /// The distinct rows of an event in `events`: one, or none; more is a broken invariant.
+    pub async fn find(&self, key: &EventKey) -> PortResult<Vec<Row>> {
+        let query = self.client.query(FIND).bind(key.space.as_str()).bind(key.id.as_str());
+        // As JSON, since the domain's row reads it; 64-bit integers unquoted, which is not the engine's default.
+        let rows = query.with_setting("output_format_json_quote_64bit_integers", "0").fetch_bytes("JSONEachRow");
+        let unreadable = |_| PortError::Unknown("find: a row cannot be read".to_owned());
+        let text = rows.map_err(|error| decide("find", &error))?.collect().await;
+        text.map_err(|error| decide("find", &error))?
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(|line| serde_json::from_slice(line).map_err(unreadable))
+            .collect()
+    }
+
+    /// How many distinct events of a space are in each table.
+    pub async fn count(&self, space: &SpaceId) -> PortResult<RowCounts> {
+        let query = self.client.query(COUNT).bind(space.as_str()).bind(space.as_str());
+        let (events, billing) = query.fetch_one::<(u64, u64)>().await.map_err(|error| decide("count", &error))?;
+        Ok(RowCounts { events, billing })
+    }
+
     /// The crate's client, for operators' queries and tests.
     pub fn client(&self) -> &Client {
         &self.client
@@ -123,12 +162,13 @@ impl Rows for ClickHouseRows {
     }
 
     async fn insert(&self, rows: &[Row]) -> Result<(), InsertError> {
-        let sent = self.send(rows).await;
-        if let Err(clickhouse::error::Error::SchemaMismatch(_)) = &sent {
-            // The table may have been mended since its columns were read: the next insert looks again.
+        let answer = self.send(rows).await.map_err(|error| decide_insert(&error));
+        if let Err(InsertError::Port(PortError::Broken(_))) = &answer {
+            // What is remembered of the table's columns may be what is wrong: it was altered since they were read, or
+            // mended. The next insert looks again, so that no restart is needed.
             self.client.clear_cached_metadata().await;
         }
-        sent.map_err(|error| decide_insert(&error))
+        answer
     }
 }
 

@@ -1,0 +1,17 @@
+//! `tollgate worker`.
+
+use tollgate_worker::config::WorkerConfig;
+use tollgate_worker::worker::run_live;
+
+use crate::args::ProcessArguments;
+use crate::command::Ended;
+use crate::process::{log_to_stderr, stop_signal};
+use crate::settings::Settings;
+
+pub(crate) async fn run(settings: &Settings, arguments: &ProcessArguments) -> anyhow::Result<Ended> {
+    let mut config = WorkerConfig::from_env(settings.env())?;
+    settings.point_at_stack(&mut config.stores);
+    log_to_stderr();
+    run_live(config, stop_signal(arguments.with_parent)?).await?;
+    Ok(Ended::Well)
+}

@@ -1,0 +1,106 @@
+//! Where everything is: the environment first, then a running local stack.
+
+use std::net::IpAddr;
+
+use anyhow::bail;
+use tollgate_stores::config::{Env, StoreConfig};
+use tollgate_stores::connect::Stores;
+
+use crate::stack::{self, StackRecord};
+
+/// Variables by which the AWS clients find another endpoint than the region's public one.
+const ENDPOINT_VARIABLES: [&str; 4] =
+    ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL_S3"];
+
+/// The environment, with the variables of a running local stack behind it.
+pub struct Settings {
+    stack: Option<StackRecord>,
+}
+
+impl Settings {
+    /// Looks for the local stack called `name`; without one the environment must say everything.
+    pub fn of_stack(name: &str) -> anyhow::Result<Self> {
+        Ok(Self { stack: stack::running(name)? })
+    }
+
+    /// The settings that a stack's record gives.
+    pub fn from_record(record: StackRecord) -> Self {
+        Self { stack: Some(record) }
+    }
+
+    /// A reader of the settings: the environment wins over the stack.
+    pub fn env(&self) -> Env<'_> {
+        Env::new(|name| {
+            let from_stack = || self.stack.as_ref().and_then(|stack| stack.variable(name));
+            std::env::var(name).ok().filter(|text| !text.is_empty()).or_else(from_stack)
+        })
+    }
+
+    /// Points the AWS clients at the stack, unless the environment points them elsewhere.
+    pub fn point_at_stack(&self, stores: &mut StoreConfig) {
+        if let Some(stack) = &self.stack
+            && std::env::var_os("AWS_ENDPOINT_URL").is_none()
+        {
+            stores.aws.endpoint_url = Some(stack.aws_endpoint_url.clone());
+            stores.aws.s3_path_style = true;
+        }
+    }
+
+    /// The stores' settings.
+    pub fn store_config(&self) -> anyhow::Result<StoreConfig> {
+        let mut env = self.env();
+        let config = StoreConfig::from_env(&mut env);
+        let mut config = env.finish(config)?;
+        self.point_at_stack(&mut config);
+        Ok(config)
+    }
+
+    /// The stores.
+    pub async fn connect(&self) -> anyhow::Result<Stores> {
+        Ok(Stores::connect(&self.store_config()?).await?)
+    }
+
+    /// Refuses unless every AWS endpoint is on this machine: for what must never touch a deployment.
+    pub fn require_local(&self, what: &str) -> anyhow::Result<()> {
+        let from_env: Vec<String> = ENDPOINT_VARIABLES.iter().filter_map(|name| std::env::var(name).ok()).collect();
+        let from_stack = self.stack.as_ref().map(|stack| stack.aws_endpoint_url.clone());
+        let endpoints: Vec<String> = from_env.into_iter().chain(from_stack).collect();
+        if endpoints.is_empty() || !endpoints.iter().all(|url| is_loopback(url)) {
+            bail!("{what} is for the local stack alone, and the endpoints are not on this machine's loopback");
+        }
+        Ok(())
+    }
+}
+
+/// Whether the URL's host is this machine's loopback.
+fn is_loopback(url: &str) -> bool {
+    let Some((_, rest)) = url.split_once("://") else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(v6) => v6.split(']').next().unwrap_or_default(),
+        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+    };
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_is_local() {
+        for url in ["http://127.0.0.1:4566", "http://localhost/x", "http://[::1]:1/", "http://127.9.9.9"] {
+            assert!(is_loopback(url), "{url}");
+        }
+        for url in [
+            "https://dynamodb.us-east-1.amazonaws.com",
+            "http://127.0.0.1.evil.example",
+            "http://10.0.0.1",
+            "",
+            "127.0.0.1",
+            "http://user@127.0.0.1@evil.example",
+        ] {
+            assert!(!is_loopback(url), "{url}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What became of an event, as what its sender should do.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use tollgate_domain::identity::EventId;
+use tollgate_domain::problem::Problem;
+
+/// What became of one event. Each variant is a decision; only [`Outcome::Unavailable`] is worth sending again as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Durably queued: it will be charged once. Forget it; sending it again is harmless.
+    Queued {
+        /// The event's id.
+        id: EventId,
+        /// The submission that carried it.
+        submission_id: String,
+    },
+    /// Another event has this id and other facts. Never retry: find out which of the two is true, and give each fact a
+    /// key of its own. Nothing of the call was queued.
+    Conflict {
+        /// Where the two differ.
+        problems: Vec<ToldProblem>,
+    },
+    /// The space's plan takes no more events now. Keep the event, and send it after the reset or an upgrade.
+    QuotaExceeded {
+        /// What is used up.
+        quota: Quota,
+    },
+    /// The event cannot be taken. Mend it as the problems say.
+    Invalid {
+        /// Every problem of this event.
+        problems: Vec<ToldProblem>,
+    },
+    /// Nothing is wrong with this event, but another one of its call was refused, and a call is taken whole or not at
+    /// all. Send it again without that one.
+    HeldBack,
+    /// The API key is missing, unknown, revoked, or may not send events. Mend the configuration, then send it again.
+    Unauthorized {
+        /// The service's stable code.
+        code: String,
+        /// What to do about it.
+        detail: String,
+    },
+    /// The service does not take such a call at all: a wrong endpoint, or a version of one side that the other does not
+    /// know. Mend the program.
+    Refused {
+        /// HTTP status.
+        status: u16,
+        /// The service's stable code, if it told one.
+        code: Option<String>,
+        /// What it said.
+        detail: String,
+    },
+    /// Not known to be queued, after every attempt of the policy: it may be, or not. Keep the event and send the same
+    /// one later; if it was queued after all, it is charged once all the same.
+    Unavailable {
+        /// What the last attempt met.
+        reason: String,
+        /// How long the service asked to wait.
+        retry_after: Option<Duration>,
+        /// Attempts made.
+        attempts: u32,
+    },
+}
+
+/// One problem of one event, as the service told it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ToldProblem {
+    /// Stable kind of problem.
+    pub code: String,
+    /// Path of the field; empty for the whole event.
+    #[serde(default)]
+    pub field: String,
+    /// What is wrong.
+    #[serde(default)]
+    pub problem: String,
+    /// What to send instead.
+    #[serde(default)]
+    pub mend: String,
+    /// Position in the call, which is not the batch's.
+    #[serde(default)]
+    index: Option<usize>,
+}
+
+impl From<Problem> for ToldProblem {
+    fn from(problem: Problem) -> Self {
+        let Problem { code, index, field, problem, mend } = problem;
+        Self { code: code.to_owned(), field, problem, mend, index }
+    }
+}
+
+/// Why a plan takes no more events now.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Quota {
+    /// `free` or `plus`.
+    pub plan: String,
+    /// Events a month; absent for an inactive plan.
+    pub limit: Option<u64>,
+    /// Events that the month has consumed; absent for an inactive plan.
+    pub used: Option<u64>,
+    /// When the next month begins, ISO 8601 in UTC; absent for an inactive plan.
+    pub resets_at: Option<String>,
+}
+
+/// What an answer means for the events of its call.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Every event's outcome stands.
+    Final(Vec<Outcome>),
+    /// The same bytes again, after a wait. If there is no other attempt, these events are known to be queued.
+    Again { reason: String, queued: Vec<(usize, Outcome)> },
+}
+
+/// A body of the service: a 202, or a problem document.
+#[derive(Debug, Deserialize, Default)]
+#[serde(default)]
+struct Answer {
+    code: Option<String>,
+    detail: Option<String>,
+    problems: Vec<ToldProblem>,
+    results: Vec<EventAnswer>,
+    #[serde(flatten)]
+    quota: Quota,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EventAnswer {
+    index: usize,
+    id: EventId,
+    submission_id: String,
+    status: String,
+}
+
+/// Reads the answer of a call of `events` events.
+pub(crate) fn verdict_of(status: u16, body: &[u8], events: usize) -> Verdict {
+    let answer: Answer = serde_json::from_slice(body).unwrap_or_default();
+    let every = |outcome: Outcome| Verdict::Final(vec![outcome; events]);
+    match status {
+        202 => all_queued(answer, events),
+        400 | 422 if answer.problems.iter().any(|problem| problem.index.is_some()) => {
+            Verdict::Final((0..events).map(|index| refused_event(&answer.problems, index)).collect())
+        }
+        401 | 403 => every(Outcome::Unauthorized {
+            code: answer.code.unwrap_or_default(),
+            detail: answer.detail.unwrap_or_default(),
+        }),
+        402 => every(Outcome::QuotaExceeded { quota: answer.quota }),
+        408 | 429 | 500..=599 => {
+            let code = answer.code.unwrap_or_else(|| "no code".to_owned());
+            let detail = answer.detail.map(|detail| format!(": {detail}")).unwrap_or_default();
+            let reason = format!("the service answered {status} ({code}){detail}");
+            Verdict::Again { reason, queued: queued(answer.results) }
+        }
+        _ => every(Outcome::Refused { status, code: answer.code, detail: answer.detail.unwrap_or_default() }),
+    }
+}
+
+/// A 202 that does not name every event as queued is no proof of anything, so it counts as no answer.
+fn all_queued(answer: Answer, events: usize) -> Verdict {
+    let queued = queued(answer.results);
+    let complete = queued.len() == events && queued.iter().enumerate().all(|(place, (index, _))| place == *index);
+    if complete {
+        Verdict::Final(queued.into_iter().map(|(_, outcome)| outcome).collect())
+    } else {
+        Verdict::Again { reason: "the service answered 202 without a result for every event".to_owned(), queued }
+    }
+}
+
+fn queued(results: Vec<EventAnswer>) -> Vec<(usize, Outcome)> {
+    results
+        .into_iter()
+        .filter(|result| result.status == "queued")
+        .map(|result| (result.index, Outcome::Queued { id: result.id, submission_id: result.submission_id }))
+        .collect()
+}
+
+fn refused_event(problems: &[ToldProblem], index: usize) -> Outcome {
+    let problems: Vec<_> = problems.iter().filter(|problem| problem.index == Some(index)).cloned().collect();
+    match problems.as_slice() {
+        [] => Outcome::HeldBack,
+        some if some.iter().all(|problem| problem.code == "same_id_other_payload") => Outcome::Conflict { problems },
+        _ => Outcome::Invalid { problems },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn final_of(status: u16, body: &str, events: usize) -> Vec<Outcome> {
+        match verdict_of(status, body.as_bytes(), events) {
+            Verdict::Final(outcomes) => outcomes,
+            Verdict::Again { reason, .. } => panic!("{reason}"),
+        }
+    }
+
+    #[test]
+    fn problems_go_to_their_events_and_the_others_are_held_back() {
+        let outcomes = final_of(
+            400,
+            r#"{"code":"invalid_events","problems":[
+                {"code":"missing_field","index":1,"field":"meter","problem":"is missing","mend":"send it"},
+                {"code":"same_id_other_payload","index":2,"field":"idempotencyKey","problem":"p","mend":"m"}]}"#,
+            3,
+        );
+        assert_eq!(outcomes[0], Outcome::HeldBack);
+        assert!(matches!(&outcomes[1], Outcome::Invalid { problems } if problems[0].field == "meter"));
+        assert!(matches!(&outcomes[2], Outcome::Conflict { .. }));
+    }
+
+    #[test]
+    fn refusals_are_told_apart() {
+        let quota =
+            r#"{"code":"quota_exceeded","plan":"free","limit":10,"used":11,"resetsAt":"2026-12-01T00:00:00.000Z"}"#;
+        assert!(matches!(
+            final_of(402, quota, 1).as_slice(),
+            [Outcome::QuotaExceeded { quota }] if quota.limit == Some(10) && quota.used == Some(11) && quota.resets_at.is_some()
+        ));
+        assert!(matches!(final_of(401, r#"{"code":"unknown_key"}"#, 1).as_slice(), [Outcome::Unauthorized { .. }]));
+        for status in [301, 404, 405, 413, 415, 418] {
+            assert!(matches!(
+                final_of(status, "<html>", 2).as_slice(),
+                [Outcome::Refused { .. }, Outcome::Refused { .. }]
+            ));
+        }
+    }
+
+    #[test]
+    fn what_proves_nothing_is_sent_again() {
+        let one = r#"{"results":[{"index":0,"id":"uev_b235f5e8f2da9cff771d8da74032c5f6a033d143a98622dc75fc17990e7abbae","submissionId":"sub_1","status":"queued"}]}"#;
+        assert!(matches!(final_of(202, one, 1).as_slice(), [Outcome::Queued { .. }]));
+        for (status, body, events, known) in [
+            (202, one, 2, 1),
+            (202, "", 1, 0),
+            (202, "<html>", 1, 0),
+            (503, one, 2, 1),
+            (429, "", 1, 0),
+            (500, "", 1, 0),
+        ] {
+            let verdict = verdict_of(status, body.as_bytes(), events);
+            assert!(matches!(verdict, Verdict::Again { queued, .. } if queued.len() == known), "{status} {body}");
+        }
+    }
+}

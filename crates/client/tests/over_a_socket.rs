@@ -1,0 +1,230 @@
+//! The client against a scripted server on loopback: what is sent again, with which bytes, and when it ends.
+
+#![expect(clippy::unwrap_used, reason = "a test's helper fails as the test does")]
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tollgate_client::{ApiKey, Client, Outcome, RetryPolicy, UsageEvent, UtcMillis};
+
+/// What the server does with one request.
+#[derive(Debug, Clone)]
+enum Step {
+    /// Reads it whole and closes the connection without an answer.
+    Drop,
+    /// Reads it whole and never answers.
+    Stall,
+    /// Answers 202, every event queued.
+    Queue,
+    /// Answers with a status, headers and a body.
+    Answer(u16, &'static str, String),
+}
+
+struct Server {
+    endpoint: String,
+    /// Head and body of each request, in order.
+    seen: Arc<Mutex<Vec<(String, String)>>>,
+}
+
+impl Server {
+    /// A server that takes one step a request; the last step holds for all further ones.
+    async fn start(steps: Vec<Step>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (steps, log) = (Arc::new(steps), seen.clone());
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(serve(stream, steps.clone(), log.clone()));
+            }
+        });
+        Self { endpoint, seen }
+    }
+
+    fn client(&self, retry: RetryPolicy) -> Client {
+        Client::builder(&self.endpoint, &ApiKey::from_random([7; 32]))
+            .retry(retry)
+            .call_timeout(Duration::from_millis(300))
+            .build()
+            .unwrap()
+    }
+
+    fn bodies(&self) -> Vec<String> {
+        self.seen.lock().unwrap().iter().map(|(_, body)| body.clone()).collect()
+    }
+}
+
+async fn serve(mut stream: TcpStream, steps: Arc<Vec<Step>>, log: Arc<Mutex<Vec<(String, String)>>>) {
+    while let Some((head, body)) = read_request(&mut stream).await {
+        let events = serde_json::from_str::<Vec<serde_json::Value>>(&body).map_or(0, |events| events.len());
+        let step = {
+            let mut seen = log.lock().unwrap();
+            seen.push((head, body));
+            steps.get(seen.len() - 1).unwrap_or_else(|| steps.last().unwrap()).clone()
+        };
+        let (status, headers, body) = match step {
+            Step::Drop => return,
+            Step::Stall => std::future::pending().await,
+            Step::Queue => (202, "", queued(0..events)),
+            Step::Answer(status, headers, body) => (status, headers, body),
+        };
+        let answer = format!("HTTP/1.1 {status} x\r\n{headers}content-length: {}\r\n\r\n{body}", body.len());
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    }
+}
+
+async fn read_request(stream: &mut TcpStream) -> Option<(String, String)> {
+    let mut bytes = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+            if body.len() >= length.parse().unwrap() {
+                return Some((head.to_owned(), body.to_owned()));
+            }
+        }
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+fn queued(indexes: std::ops::Range<usize>) -> String {
+    let id = event(0).id();
+    let rows =
+        indexes.map(|index| format!(r#"{{"index":{index},"id":"{id}","submissionId":"sub_1","status":"queued"}}"#));
+    format!(r#"{{"results":[{}]}}"#, rows.collect::<Vec<_>>().join(","))
+}
+
+fn event(number: usize) -> UsageEvent {
+    let at = UtcMillis::parse("2026-01-01T00:00:00Z").unwrap();
+    UsageEvent::builder("api_request", "cus_01", at).property("n", number).build().unwrap()
+}
+
+fn quick() -> RetryPolicy {
+    RetryPolicy { base: Duration::from_millis(5), max_attempts: 5, ..RetryPolicy::default() }
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_followed_by_the_same_bytes_under_the_same_submission_id() {
+    let broken = Step::Answer(202, "", "not json".to_owned());
+    let server = Server::start(vec![Step::Drop, Step::Stall, broken, Step::Queue]).await;
+    let outcome = server.client(quick()).record(&event(1)).await;
+    assert!(matches!(outcome, Outcome::Queued { .. }), "{outcome:?}");
+    let seen = server.seen.lock().unwrap();
+    assert_eq!(seen.len(), 4);
+    assert!(seen.iter().all(|request| request == &seen[0]), "every attempt is the same request");
+    assert!(seen[0].0.contains("tollgate-submission-id: sub_"));
+    assert!(seen[0].0.contains("authorization: Bearer tollgate_sk_"));
+    assert!(seen[0].0.starts_with("POST /v1/events HTTP/1.1"));
+    assert_eq!(seen[0].1, format!("[{}]", event(1).to_json()));
+}
+
+#[tokio::test]
+async fn unavailable_ends_after_the_attempts_of_the_policy() {
+    let server = Server::start(vec![Step::Answer(503, "", r#"{"code":"queue_unavailable"}"#.to_owned())]).await;
+    let outcome = server.client(quick()).record(&event(1)).await;
+    assert!(
+        matches!(&outcome, Outcome::Unavailable { attempts: 5, reason, .. } if reason.contains("queue_unavailable")),
+        "{outcome:?}"
+    );
+    assert_eq!(server.bodies().len(), 5);
+}
+
+#[tokio::test]
+async fn unavailable_ends_when_its_time_is_over() {
+    let server = Server::start(vec![Step::Stall]).await;
+    let policy = RetryPolicy { max_elapsed: Duration::from_millis(500), max_attempts: u32::MAX, ..quick() };
+    let started = Instant::now();
+    let outcome = server.client(policy).record(&event(1)).await;
+    assert!(matches!(outcome, Outcome::Unavailable { .. }), "{outcome:?}");
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn nobody_listens_is_unavailable() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = Server { endpoint: format!("http://{}", listener.local_addr().unwrap()), seen: Arc::default() };
+    drop(listener);
+    let outcome = server.client(RetryPolicy { max_attempts: 2, ..quick() }).record(&event(1)).await;
+    assert!(matches!(outcome, Outcome::Unavailable { attempts: 2, .. }), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn the_service_says_how_long_to_wait() {
+    let busy = Step::Answer(429, "retry-after: 1\r\n", String::new());
+    let server = Server::start(vec![busy.clone(), Step::Queue]).await;
+    let started = Instant::now();
+    assert!(matches!(server.client(quick()).record(&event(1)).await, Outcome::Queued { .. }));
+    assert!(started.elapsed() >= Duration::from_secs(1));
+
+    // A wait that ends after the policy does is not begun.
+    let server = Server::start(vec![Step::Answer(503, "retry-after: 120\r\n", String::new())]).await;
+    let outcome = server.client(quick()).record(&event(1)).await;
+    assert!(
+        matches!(outcome, Outcome::Unavailable { attempts: 1, retry_after: Some(wait), .. } if wait.as_secs() == 120),
+        "{outcome:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_refused_is_sent_once() {
+    let problems = r#"{"code":"invalid_events","problems":[{"code":"missing_field","index":0,"field":"meter"}]}"#;
+    for status in [400, 401, 402, 403, 404, 405, 409, 413, 415, 422, 301] {
+        let server = Server::start(vec![Step::Answer(status, "", problems.to_owned())]).await;
+        let outcome = server.client(quick()).record(&event(1)).await;
+        assert!(!matches!(outcome, Outcome::Queued { .. } | Outcome::Unavailable { .. }), "{status}: {outcome:?}");
+        assert_eq!(server.bodies().len(), 1, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_batch_is_split_and_its_outcomes_keep_their_order() {
+    let refused = r#"{"problems":[{"code":"missing_field","index":1,"field":"meter"}]}"#.to_owned();
+    let server = Server::start(vec![Step::Queue, Step::Answer(400, "", refused), Step::Queue]).await;
+    let events: Vec<UsageEvent> = (0..1_200).map(event).collect();
+    let outcomes = server.client(quick()).record_batch(&events).await;
+    assert_eq!(outcomes.len(), 1_200);
+    for (index, outcome) in outcomes.iter().enumerate() {
+        let fits = match index {
+            500..1_000 if index != 501 => matches!(outcome, Outcome::HeldBack),
+            501 => matches!(outcome, Outcome::Invalid { .. }),
+            _ => matches!(outcome, Outcome::Queued { .. }),
+        };
+        assert!(fits, "{index}: {outcome:?}");
+    }
+    let bodies = server.bodies();
+    let sizes: Vec<usize> =
+        bodies.iter().map(|body| serde_json::from_str::<Vec<serde_json::Value>>(body).unwrap().len()).collect();
+    assert_eq!(sizes, [500, 500, 200]);
+}
+
+#[tokio::test]
+async fn large_events_make_more_calls_and_one_that_fits_in_none_stops_no_other() {
+    let server = Server::start(vec![Step::Queue]).await;
+    let large = serde_json::json!({"properties": "x".repeat(600 * 1024)});
+    let huge = serde_json::json!({"properties": "x".repeat(1024 * 1024)});
+    let client = Client::builder(&server.endpoint, &ApiKey::from_random([7; 32])).build().unwrap();
+    let outcomes = client.record_json_batch(&[large.clone(), huge, large]).await;
+    assert!(
+        matches!(
+            outcomes.as_slice(),
+            [Outcome::Queued { .. }, Outcome::Invalid { problems }, Outcome::Queued { .. }] if problems[0].code == "event_too_large"
+        ),
+        "{outcomes:?}"
+    );
+    assert!(server.bodies().iter().all(|body| body.len() <= 1024 * 1024));
+}
+
+#[tokio::test]
+async fn what_is_known_to_be_queued_is_said_when_the_attempts_end() {
+    let half = queued(1..2).replace("}]}", r#"}],"code":"queue_unavailable"}"#);
+    let server = Server::start(vec![Step::Answer(503, "", half)]).await;
+    let outcomes = server.client(RetryPolicy { max_attempts: 2, ..quick() }).record_batch(&[event(1), event(2)]).await;
+    assert!(matches!(outcomes.as_slice(), [Outcome::Unavailable { .. }, Outcome::Queued { .. }]), "{outcomes:?}");
+    let bodies = server.bodies();
+    assert_eq!(bodies[0], bodies[1]);
+}

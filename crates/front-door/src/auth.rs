@@ -1,0 +1,136 @@
+//! Who is asking: an API key, and through it one space. Fails closed.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use http::HeaderMap;
+use tokio::time::{Instant, timeout};
+use tollgate_domain::key::{KeyHash, KeyRecord, Scope};
+use tollgate_domain::ports::{Clock, Keys};
+use tollgate_domain::space::SpaceId;
+
+use crate::answer::{ErrorKind, Refusal};
+use crate::config::AuthConfig;
+use crate::headers;
+use crate::ports::FrontDoorPorts;
+
+/// Whose request it is, and what it may do.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) space: SpaceId,
+    scopes: BTreeSet<Scope>,
+}
+
+impl Caller {
+    /// Refuses a caller without `scope`.
+    pub(crate) fn require(&self, scope: Scope) -> Result<(), Refusal> {
+        if self.scopes.contains(&scope) { Ok(()) } else { Err(Refusal::new(ErrorKind::MissingScope)) }
+    }
+}
+
+/// Keys that were found lately. Unknown ones are not kept: nobody can fill the memory with guesses.
+pub(crate) struct KeyCache {
+    config: AuthConfig,
+    entries: Mutex<HashMap<KeyHash, Entry>>,
+}
+
+struct Entry {
+    record: KeyRecord,
+    found_at: Instant,
+    ask_again_at: Instant,
+}
+
+enum Cached {
+    /// Young enough, or somebody else is asking already.
+    Use(KeyRecord),
+    /// Ask; while the table gives no answer, this one still holds.
+    Stale(KeyRecord),
+    Absent,
+}
+
+impl KeyCache {
+    pub(crate) fn new(config: AuthConfig) -> Self {
+        Self { config, entries: Mutex::default() }
+    }
+
+    fn look(&self, hash: &KeyHash, now: Instant) -> Cached {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(entry) = entries.get_mut(hash) else { return Cached::Absent };
+        if now.duration_since(entry.found_at) >= self.config.cache_ttl + self.config.outage_grace {
+            entries.remove(hash);
+            return Cached::Absent;
+        }
+        if now < entry.ask_again_at {
+            return Cached::Use(entry.record.clone());
+        }
+        // One request asks, the others go on with what is known meanwhile.
+        entry.ask_again_at = now + self.config.lookup_timeout;
+        Cached::Stale(entry.record.clone())
+    }
+
+    fn keep(&self, hash: KeyHash, record: KeyRecord, now: Instant) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.len() >= self.config.max_cached_keys && !entries.contains_key(&hash) {
+            let oldest = entries.iter().min_by_key(|(_, entry)| entry.found_at).map(|(hash, _)| hash.clone());
+            oldest.and_then(|oldest| entries.remove(&oldest));
+        }
+        entries.insert(hash, Entry { record, found_at: now, ask_again_at: now + self.config.cache_ttl });
+    }
+
+    fn forget(&self, hash: &KeyHash) {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(hash);
+    }
+
+    fn pause(&self, hash: &KeyHash, now: Instant) {
+        if let Some(entry) = self.entries.lock().unwrap_or_else(PoisonError::into_inner).get_mut(hash) {
+            entry.ask_again_at = now + self.config.outage_pause;
+        }
+    }
+}
+
+/// The caller of a request, from its API key and from nothing else.
+///
+/// 401 for a key that is missing, malformed, unknown or revoked; 503 while an uncached key cannot be looked up.
+pub(crate) async fn authenticate<P: FrontDoorPorts>(
+    ports: &P,
+    cache: &KeyCache,
+    request: &HeaderMap,
+) -> Result<Caller, Refusal> {
+    let hash = headers::api_key(request)?.hash();
+    let record = match cache.look(&hash, Instant::now()) {
+        Cached::Use(record) => record,
+        Cached::Stale(record) => find(ports, cache, &hash, Some(record)).await?,
+        Cached::Absent => find(ports, cache, &hash, None).await?,
+    };
+    if record.revoked_at.is_some_and(|revoked_at| revoked_at <= ports.clock().now()) {
+        return Err(Refusal::new(ErrorKind::RevokedKey));
+    }
+    Ok(Caller { space: record.space, scopes: record.scopes })
+}
+
+async fn find<P: FrontDoorPorts>(
+    ports: &P,
+    cache: &KeyCache,
+    hash: &KeyHash,
+    stale: Option<KeyRecord>,
+) -> Result<KeyRecord, Refusal> {
+    let failure = match timeout(cache.config.lookup_timeout, ports.keys().find(hash)).await {
+        Ok(Ok(Some(record))) => {
+            cache.keep(hash.clone(), record.clone(), Instant::now());
+            return Ok(record);
+        }
+        Ok(Ok(None)) => {
+            cache.forget(hash);
+            return Err(Refusal::new(ErrorKind::UnknownKey));
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "no answer in time".to_owned(),
+    };
+    if let Some(record) = stale {
+        tracing::warn!(space = %record.space, error = failure, "keys table gives no answer: a cached key goes on");
+        cache.pause(hash, Instant::now());
+        return Ok(record);
+    }
+    tracing::error!(error = failure, "keys table gives no answer: an uncached key is told 503");
+    Err(Refusal::new(ErrorKind::AuthenticationUnavailable))
+}

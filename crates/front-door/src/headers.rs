@@ -1,0 +1,137 @@
+//! What the front door reads from a request's headers. Each is a client's text: taken when sane, else as if absent or
+//! refused.
+
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
+use tollgate_domain::key::ApiKey;
+use uuid::Uuid;
+
+use crate::answer::{ErrorKind, Refusal};
+
+/// In and out: names a request in both sides' logs.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// In: the client's own submission id, the same for every attempt of a call.
+pub(crate) const SUBMISSION_ID: HeaderName = HeaderName::from_static("tollgate-submission-id");
+const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// Characters of a request id that is taken from a client.
+const MAX_REQUEST_ID_CHARS: usize = 128;
+/// Characters of a submission id, its prefix included.
+const MAX_SUBMISSION_ID_CHARS: usize = 64;
+const SUBMISSION_PREFIX: &str = "sub_";
+
+/// The request's id: the client's, if it is 1 to 128 printable ASCII characters without blanks, else a new one.
+pub(crate) fn request_id(headers: &HeaderMap) -> String {
+    let sane = |id: &&str| (1..=MAX_REQUEST_ID_CHARS).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
+    match text(headers, &REQUEST_ID).filter(sane) {
+        Some(id) => id.to_owned(),
+        None => format!("req_{}", Uuid::now_v7().simple()),
+    }
+}
+
+/// The call's submission id: the client's, if it is `sub_` and 1 to 60 of `A-Z a-z 0-9 - _`, else a new UUID of version 7.
+///
+/// One a call. A client that sends its own keeps it over every attempt, so that the ledger, which keeps the id of the
+/// submission that won the claim, can tell a call's own retry from somebody else's duplicate.
+pub(crate) fn submission_id(headers: &HeaderMap) -> String {
+    let sane = |id: &&str| {
+        id.len() <= MAX_SUBMISSION_ID_CHARS
+            && id.strip_prefix(SUBMISSION_PREFIX).is_some_and(|rest| {
+                !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+            })
+    };
+    match text(headers, &SUBMISSION_ID).filter(sane) {
+        Some(id) => id.to_owned(),
+        None => format!("{SUBMISSION_PREFIX}{}", Uuid::now_v7().simple()),
+    }
+}
+
+/// W3C trace context of the request, if it is well-formed: `{version}-{trace id}-{parent id}-{flags}`.
+pub(crate) fn trace_parent(headers: &HeaderMap) -> Option<String> {
+    const DIGITS: [usize; 4] = [2, 32, 16, 2];
+    let value = text(headers, &TRACE_PARENT)?;
+    let parts: Vec<&str> = value.split('-').collect();
+    let is_hex = |part: &str| part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let fits = parts.len() == DIGITS.len()
+        && parts.iter().zip(DIGITS).all(|(part, digits)| part.len() == digits && is_hex(part));
+    let is_zero = |part: Option<&&str>| part.is_none_or(|part| part.bytes().all(|b| b == b'0'));
+    let valid = fits && parts.first() != Some(&"ff") && !is_zero(parts.get(1)) && !is_zero(parts.get(2));
+    valid.then(|| value.to_owned())
+}
+
+/// The API key of `Authorization: Bearer <key>`.
+pub(crate) fn api_key(headers: &HeaderMap) -> Result<ApiKey, Refusal> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let malformed = || Refusal::new(ErrorKind::MalformedKey);
+    let value = values.next().ok_or_else(|| Refusal::new(ErrorKind::MissingKey))?;
+    if values.next().is_some() {
+        return Err(malformed());
+    }
+    let (scheme, key) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(malformed)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(malformed());
+    }
+    ApiKey::parse(key.trim()).map_err(|_| malformed())
+}
+
+/// JSON, or unsaid; and not compressed: nothing here unpacks what a client packed.
+pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
+    let is_json = headers.get_all(CONTENT_TYPE).iter().all(|value| {
+        let essence = value.to_str().ok().and_then(|text| text.split(';').next());
+        essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+    });
+    let is_plain = headers.get_all(CONTENT_ENCODING).iter().all(|value| value.as_bytes() == b"identity");
+    if is_json && is_plain { Ok(()) } else { Err(Refusal::new(ErrorKind::UnsupportedMediaType)) }
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: &HeaderName, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name.clone(), value.parse().unwrap())])
+    }
+
+    #[test]
+    fn a_sane_request_id_is_kept_and_another_is_replaced() {
+        for (sent, kept) in [("abc-1", true), (&"x".repeat(128), true), (&"x".repeat(129), false), ("a b", false)] {
+            assert_eq!(request_id(&headers(&REQUEST_ID, sent)) == sent, kept, "{sent}");
+        }
+        assert!(request_id(&HeaderMap::new()).starts_with("req_"));
+    }
+
+    #[test]
+    fn a_sane_submission_id_is_kept_and_another_is_replaced() {
+        for (sent, kept) in [
+            ("sub_1", true),
+            ("sub_", false),
+            ("1", false),
+            ("sub_a b", false),
+            (&format!("sub_{}", "x".repeat(61)), false),
+        ] {
+            let id = submission_id(&headers(&SUBMISSION_ID, sent));
+            assert_eq!(id == sent, kept, "{sent}");
+            assert!(id.starts_with("sub_"));
+        }
+    }
+
+    #[test]
+    fn only_a_well_formed_trace_parent_is_carried() {
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        for (sent, kept) in [
+            (good.to_owned(), true),
+            (good.to_uppercase(), false),
+            (good.replace("00-", "ff-"), false),
+            (good.replace("b7ad6b7169203331", "0000000000000000"), false),
+            (format!("00-{}-b7ad6b7169203331-01", "0".repeat(32)), false),
+            (format!("{good}-more"), false),
+            (String::new(), false),
+        ] {
+            assert_eq!(trace_parent(&headers(&TRACE_PARENT, &sent)), kept.then_some(sent.clone()), "{sent}");
+        }
+    }
+}

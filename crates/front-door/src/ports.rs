@@ -1,0 +1,62 @@
+//! What the front door asks of the world.
+
+use std::sync::Arc;
+
+use tollgate_domain::ports::{Billing, Clock, Intake, Keys, Ledger, Spaces};
+
+/// The front door's ports in one bundle. It reads with five of them and writes with one: [`Intake::send`].
+pub trait FrontDoorPorts: Send + Sync + 'static {
+    /// API keys: asked by authentication, which fails closed.
+    type Keys: Keys;
+    /// Plans: asked by the advisory gate, which fails open.
+    type Spaces: Spaces;
+    /// The month's count: asked by the advisory gate, which never consumes.
+    type Billing: Billing;
+    /// Asked before a 402 only: a retry of a known event is never told that the quota is used up.
+    type Ledger: Ledger;
+    /// The queue: a 202 rests on its answer, which fails closed.
+    type Intake: Intake;
+    /// The time of acceptance: read once a call, decides the month that pays.
+    type Clock: Clock;
+
+    /// API keys.
+    fn keys(&self) -> &Self::Keys;
+    /// Plans.
+    fn spaces(&self) -> &Self::Spaces;
+    /// The month's count.
+    fn billing(&self) -> &Self::Billing;
+    /// The ledger.
+    fn ledger(&self) -> &Self::Ledger;
+    /// The queue.
+    fn intake(&self) -> &Self::Intake;
+    /// The time.
+    fn clock(&self) -> &Self::Clock;
+}
+
+impl<P: FrontDoorPorts> FrontDoorPorts for Arc<P> {
+    type Keys = P::Keys;
+    type Spaces = P::Spaces;
+    type Billing = P::Billing;
+    type Ledger = P::Ledger;
+    type Intake = P::Intake;
+    type Clock = P::Clock;
+
+    fn keys(&self) -> &Self::Keys {
+        P::keys(self)
+    }
+    fn spaces(&self) -> &Self::Spaces {
+        P::spaces(self)
+    }
+    fn billing(&self) -> &Self::Billing {
+        P::billing(self)
+    }
+    fn ledger(&self) -> &Self::Ledger {
+        P::ledger(self)
+    }
+    fn intake(&self) -> &Self::Intake {
+        P::intake(self)
+    }
+    fn clock(&self) -> &Self::Clock {
+        P::clock(self)
+    }
+}

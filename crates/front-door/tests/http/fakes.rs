@@ -1,0 +1,296 @@
+//! A world that does what a test tells it, and remembers what it was asked.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::sync::{Arc, Mutex, Once};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use lambda_http::tower::ServiceExt as _;
+use serde_json::Value;
+use tollgate_domain::envelope::Envelope;
+use tollgate_domain::identity::Fingerprint;
+use tollgate_domain::key::{ApiKey, KeyHash, KeyRecord, Scope};
+use tollgate_domain::ledger::{Checkpoint, EventKey, NewClaim, Rejection};
+use tollgate_domain::period::PeriodMonth;
+use tollgate_domain::plan::{Limit, SpaceRecord};
+use tollgate_domain::ports::{
+    Billing, Clock, Conditional, Consumption, Freshness, Image, Intake, Keys, Ledger, PortError, PortResult, Spaces,
+};
+use tollgate_domain::space::SpaceId;
+use tollgate_domain::time::UtcMillis;
+use tollgate_front_door::config::FrontDoorConfig;
+use tollgate_front_door::ports::FrontDoorPorts;
+use tollgate_front_door::router::router;
+
+pub(crate) const NOW: &str = "2026-11-30T12:00:00Z";
+pub(crate) const EVENT: &str =
+    r#"{"meter":"api_request","subject":"cus_01","occurredAt":"2026-08-18T09:15:00Z","quantity":3}"#;
+
+/// How a fake answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Mood {
+    #[default]
+    Well,
+    Failing,
+    Stalled,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) keys: BTreeMap<KeyHash, KeyRecord>,
+    pub(crate) keys_mood: Mood,
+    pub(crate) key_reads: usize,
+    pub(crate) space: Option<SpaceRecord>,
+    pub(crate) spaces_mood: Mood,
+    pub(crate) space_reads: Vec<Freshness>,
+    pub(crate) count: u64,
+    pub(crate) billing_mood: Mood,
+    pub(crate) counted: Vec<PeriodMonth>,
+    pub(crate) known: BTreeSet<String>,
+    pub(crate) ledger_mood: Mood,
+    pub(crate) ledger_reads: usize,
+    pub(crate) queue_mood: Mood,
+    /// Texts of messages that the queue does not take.
+    pub(crate) refused_messages: BTreeSet<String>,
+    pub(crate) sent: Vec<String>,
+}
+
+/// One world: clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct World(Arc<Mutex<State>>);
+
+impl World {
+    /// A world with one key, of the space `acme`, that may ingest.
+    pub(crate) fn new() -> Self {
+        listen();
+        let world = Self::default();
+        world.add_key(&key(7), &[Scope::Ingest], None);
+        world
+    }
+
+    pub(crate) fn add_key(&self, key: &ApiKey, scopes: &[Scope], revoked_at: Option<&str>) {
+        let record = KeyRecord {
+            space: SpaceId::parse("acme").unwrap(),
+            scopes: scopes.iter().copied().collect(),
+            created_at: UtcMillis::EPOCH,
+            revoked_at: revoked_at.map(|text| UtcMillis::parse(text).unwrap()),
+            label: "test".to_owned(),
+        };
+        self.with(|state| state.keys.insert(key.hash(), record));
+    }
+
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.0.lock().unwrap())
+    }
+
+    pub(crate) fn sent(&self) -> Vec<Envelope> {
+        self.with(|state| state.sent.iter().map(|text| Envelope::decode(text).unwrap()).collect())
+    }
+
+    pub(crate) fn router(&self, config: FrontDoorConfig) -> Router {
+        router(self.clone(), config)
+    }
+}
+
+async fn in_mood<T>(mood: Mood, value: T) -> PortResult<T> {
+    match mood {
+        Mood::Well => Ok(value),
+        Mood::Failing => Err(PortError::NotNow("throttled".to_owned())),
+        Mood::Stalled => {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            Ok(value)
+        }
+    }
+}
+
+impl Keys for World {
+    async fn find(&self, hash: &KeyHash) -> PortResult<Option<KeyRecord>> {
+        let (mood, found) = self.with(|state| {
+            state.key_reads += 1;
+            (state.keys_mood, state.keys.get(hash).cloned())
+        });
+        in_mood(mood, found).await
+    }
+}
+
+impl Spaces for World {
+    async fn read(&self, _: &SpaceId, freshness: Freshness) -> PortResult<Option<SpaceRecord>> {
+        let (mood, record) = self.with(|state| {
+            state.space_reads.push(freshness);
+            (state.spaces_mood, state.space)
+        });
+        in_mood(mood, record).await
+    }
+}
+
+impl Billing for World {
+    async fn consume(&self, _: &EventKey, _: PeriodMonth, _: Limit, _: UtcMillis) -> PortResult<Consumption> {
+        unreachable!("the front door never consumes")
+    }
+    async fn stamp(&self, _: &EventKey, _: &Checkpoint) -> PortResult<Conditional> {
+        unreachable!("the front door never stamps")
+    }
+    async fn reject(&self, _: &EventKey, _: &Rejection, _: UtcMillis) -> PortResult<Conditional> {
+        unreachable!("the front door never rejects")
+    }
+    async fn count(&self, _: &SpaceId, month: PeriodMonth) -> PortResult<u64> {
+        let (mood, count) = self.with(|state| {
+            state.counted.push(month);
+            (state.billing_mood, state.count)
+        });
+        in_mood(mood, count).await
+    }
+}
+
+impl Ledger for World {
+    async fn claim(&self, _: &NewClaim) -> PortResult<Conditional> {
+        unreachable!("the front door never claims")
+    }
+    async fn read(&self, key: &EventKey) -> PortResult<Image> {
+        let (mood, known) = self.with(|state| {
+            state.ledger_reads += 1;
+            (state.ledger_mood, state.known.contains(key.id.as_str()))
+        });
+        in_mood(mood, if known { Image::Unreadable("of a later version".to_owned()) } else { Image::Absent }).await
+    }
+    async fn mark_inserted(&self, _: &EventKey, _: UtcMillis) -> PortResult<Conditional> {
+        unreachable!("the front door never marks")
+    }
+    async fn record_quarantine(&self, _: &EventKey, _: u64, _: i64, _: &str, _: UtcMillis) -> PortResult<Conditional> {
+        unreachable!("the front door never quarantines")
+    }
+    async fn mark_uninsertable(&self, _: &EventKey, _: UtcMillis) -> PortResult<Conditional> {
+        unreachable!("the front door never marks")
+    }
+    async fn record_conflict(&self, _: &EventKey, _: &Fingerprint, _: UtcMillis) -> PortResult<Conditional> {
+        unreachable!("the front door never records conflicts")
+    }
+}
+
+impl Intake for World {
+    async fn send(&self, messages: &[String]) -> Vec<PortResult<()>> {
+        let mood = self.with(|state| state.queue_mood);
+        if in_mood(mood, ()).await.is_err() {
+            return vec![Err(PortError::Unknown("connection reset".to_owned())); messages.len()];
+        }
+        let send = |state: &mut State, message: &String| {
+            if state.refused_messages.iter().any(|part| message.contains(part)) {
+                return Err(PortError::NotNow("throttled".to_owned()));
+            }
+            state.sent.push(message.clone());
+            Ok(())
+        };
+        self.with(|state| messages.iter().map(|message| send(state, message)).collect())
+    }
+}
+
+impl Clock for World {
+    fn now(&self) -> UtcMillis {
+        UtcMillis::parse(NOW).unwrap()
+    }
+}
+
+impl FrontDoorPorts for World {
+    type Keys = Self;
+    type Spaces = Self;
+    type Billing = Self;
+    type Ledger = Self;
+    type Intake = Self;
+    type Clock = Self;
+
+    fn keys(&self) -> &Self {
+        self
+    }
+    fn spaces(&self) -> &Self {
+        self
+    }
+    fn billing(&self) -> &Self {
+        self
+    }
+    fn ledger(&self) -> &Self {
+        self
+    }
+    fn intake(&self) -> &Self {
+        self
+    }
+    fn clock(&self) -> &Self {
+        self
+    }
+}
+
+pub(crate) fn key(byte: u8) -> ApiKey {
+    ApiKey::from_random([byte; 32])
+}
+
+/// A `POST /v1/events` with the key of [`World::new`].
+pub(crate) fn post(body: impl Into<Body>) -> Request<Body> {
+    post_as(&key(7), body)
+}
+
+pub(crate) fn post_as(key: &ApiKey, body: impl Into<Body>) -> Request<Body> {
+    Request::post("/v1/events")
+        .header("authorization", format!("Bearer {}", key.expose()))
+        .header("content-type", "application/json")
+        .body(body.into())
+        .unwrap()
+}
+
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: Response<()>,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.headers().get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub(crate) fn code(&self) -> &str {
+        self.body["code"].as_str().unwrap_or_default()
+    }
+}
+
+pub(crate) async fn ask(router: &Router, request: Request<Body>) -> Answer {
+    let response = router.clone().oneshot(request).await.unwrap();
+    let (parts, body) = response.into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+    Answer { status: parts.status.as_u16(), head: Response::from_parts(parts, ()), body }
+}
+
+thread_local! {
+    static LOG: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What this test's thread has logged since its world was made.
+pub(crate) fn logged() -> String {
+    LOG.with_borrow(|bytes| String::from_utf8(bytes.clone()).unwrap())
+}
+
+/// Sends each thread's log to its own memory. One subscriber for the whole process: `tracing` remembers for good what
+/// a thread without one finds uninteresting.
+fn listen() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let log = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false);
+        log.with_writer(|| ThreadLog).init();
+    });
+}
+
+struct ThreadLog;
+
+impl Write for ThreadLog {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        LOG.with_borrow_mut(|log| log.extend_from_slice(bytes));
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! The effects: one for each method that suspends, of every port.
+
+use std::fmt;
+
+use tollgate_domain::ledger::EventKey;
+
+/// One method of one port. Each is a place where a worker can die, and where an answer can be lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Effect {
+    /// `Ledger::claim`
+    Claim,
+    /// `Ledger::read`
+    ReadItem,
+    /// `Ledger::mark_inserted`
+    MarkInserted,
+    /// `Ledger::record_quarantine`
+    RecordQuarantine,
+    /// `Ledger::mark_uninsertable`
+    MarkUninsertable,
+    /// `Ledger::record_conflict`
+    RecordConflict,
+    /// `Billing::consume`
+    Consume,
+    /// `Billing::stamp`
+    Stamp,
+    /// `Billing::reject`
+    Reject,
+    /// `Billing::count`
+    ReadCount,
+    /// `Spaces::read`
+    ReadSpace,
+    /// `Keys::find`
+    FindKey,
+    /// `Archive::put`
+    PutObject,
+    /// `Archive::get`
+    GetObject,
+    /// `Rows::is_present`
+    ProbeRow,
+    /// `Rows::insert`
+    InsertRows,
+    /// `Queue::receive`
+    Receive,
+    /// `Queue::delete`
+    Delete,
+    /// `Queue::set_visibility`
+    SetVisibility,
+    /// `Queue::dead_letter`
+    DeadLetter,
+    /// `Intake::send`, once for each message
+    Send,
+}
+
+impl Effect {
+    /// Every effect, in the order of the ports and of their methods.
+    pub const ALL: [Self; 21] = [
+        Self::Claim,
+        Self::ReadItem,
+        Self::MarkInserted,
+        Self::RecordQuarantine,
+        Self::MarkUninsertable,
+        Self::RecordConflict,
+        Self::Consume,
+        Self::Stamp,
+        Self::Reject,
+        Self::ReadCount,
+        Self::ReadSpace,
+        Self::FindKey,
+        Self::PutObject,
+        Self::GetObject,
+        Self::ProbeRow,
+        Self::InsertRows,
+        Self::Receive,
+        Self::Delete,
+        Self::SetVisibility,
+        Self::DeadLetter,
+        Self::Send,
+    ];
+
+    /// The port and its method.
+    pub fn method(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Claim => ("Ledger", "claim"),
+            Self::ReadItem => ("Ledger", "read"),
+            Self::MarkInserted => ("Ledger", "mark_inserted"),
+            Self::RecordQuarantine => ("Ledger", "record_quarantine"),
+            Self::MarkUninsertable => ("Ledger", "mark_uninsertable"),
+            Self::RecordConflict => ("Ledger", "record_conflict"),
+            Self::Consume => ("Billing", "consume"),
+            Self::Stamp => ("Billing", "stamp"),
+            Self::Reject => ("Billing", "reject"),
+            Self::ReadCount => ("Billing", "count"),
+            Self::ReadSpace => ("Spaces", "read"),
+            Self::FindKey => ("Keys", "find"),
+            Self::PutObject => ("Archive", "put"),
+            Self::GetObject => ("Archive", "get"),
+            Self::ProbeRow => ("Rows", "is_present"),
+            Self::InsertRows => ("Rows", "insert"),
+            Self::Receive => ("Queue", "receive"),
+            Self::Delete => ("Queue", "delete"),
+            Self::SetVisibility => ("Queue", "set_visibility"),
+            Self::DeadLetter => ("Queue", "dead_letter"),
+            Self::Send => ("Intake", "send"),
+        }
+    }
+
+    /// Whether it changes the world when it works. `Receive` does: it hides what it hands out.
+    pub fn is_write(self) -> bool {
+        !matches!(
+            self,
+            Self::ReadItem | Self::ReadCount | Self::ReadSpace | Self::FindKey | Self::GetObject | Self::ProbeRow
+        )
+    }
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (port, method) = self.method();
+        write!(f, "{port}::{method}")
+    }
+}
+
+/// One call of an effect, and the event that it is about, where it is about one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Call {
+    /// What is done.
+    pub effect: Effect,
+    /// To which event.
+    pub key: Option<EventKey>,
+}
+
+impl Call {
+    /// A call about one event.
+    pub fn of(effect: Effect, key: &EventKey) -> Self {
+        Self { effect, key: Some(key.clone()) }
+    }
+}
+
+impl From<Effect> for Call {
+    fn from(effect: Effect) -> Self {
+        Self { effect, key: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::World;
+    use crate::traffic::example;
+    use std::collections::BTreeSet;
+    use tollgate_domain::archive::ArchiveObject;
+    use tollgate_domain::key::KeyHash;
+    use tollgate_domain::ledger::{Checkpoint, Rejection};
+    use tollgate_domain::plan::{BilledAs, Limit, RejectedReason};
+    use tollgate_domain::ports::{Archive, Billing, Freshness, Intake, Keys, Ledger, Queue, Rows, Spaces};
+
+    /// The ports as the domain declares them.
+    const PORTS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/domain/src/ports.rs"));
+
+    /// (trait, method) of every method that returns a future.
+    fn declared() -> BTreeSet<(String, String)> {
+        let mut methods = BTreeSet::new();
+        for part in PORTS.split("\npub trait ").skip(1) {
+            let body = part.split("\n}").next().unwrap();
+            let name = body.split(':').next().unwrap();
+            for method in body.split("    fn ").skip(1) {
+                let signature = method.split(';').next().unwrap();
+                if signature.contains("impl Future") {
+                    methods.insert((name.to_owned(), signature.split('(').next().unwrap().to_owned()));
+                }
+            }
+        }
+        methods
+    }
+
+    #[test]
+    fn the_effects_are_the_methods_of_the_ports_each_once() {
+        let named: BTreeSet<_> = Effect::ALL
+            .iter()
+            .map(|effect| effect.method())
+            .map(|(port, method)| (port.to_owned(), method.to_owned()))
+            .collect();
+        assert_eq!(named.len(), Effect::ALL.len(), "two effects name one method");
+        assert_eq!(named, declared());
+    }
+
+    #[tokio::test]
+    async fn every_method_of_a_twin_is_its_own_effect() {
+        let (world, example) = (World::new(), example());
+        let (key, now) = (example.claim.key.clone(), example.claim.now);
+        let (ledger, billing, queue) = (world.ledger(), world.billing(), world.queue());
+        let checkpoint = Checkpoint { accepted_at: now, billed_as: BilledAs::Plus, limit: None };
+        let rejection = Rejection { reason: RejectedReason::PlusInactive, limit_seen: None, count_seen: None };
+        let item = example.claim.clone().into_item();
+
+        ledger.claim(&example.claim).await.unwrap();
+        ledger.read(&key).await.unwrap();
+        ledger.mark_inserted(&key, now).await.unwrap();
+        ledger.record_quarantine(&key, 0, 0, "", now).await.unwrap();
+        ledger.mark_uninsertable(&key, now).await.unwrap();
+        ledger.record_conflict(&key, &item.fingerprint, now).await.unwrap();
+        billing.consume(&key, item.period_month, Limit::new(1).unwrap(), now).await.unwrap();
+        billing.stamp(&key, &checkpoint).await.unwrap();
+        billing.reject(&key, &rejection, now).await.unwrap();
+        billing.count(&key.space, item.period_month).await.unwrap();
+        world.spaces().read(&key.space, Freshness::Strong).await.unwrap();
+        world.keys().find(&KeyHash::from_stored("")).await.unwrap();
+        world.archive().put(&ArchiveObject::of_event(&example.envelope.event, &item)).await.unwrap();
+        world.archive().get("").await.unwrap();
+        world.rows().is_present(&key).await.unwrap();
+        world.rows().insert(&[]).await.unwrap();
+        queue.receive(1).await.unwrap();
+        queue.delete(&[]).await.unwrap();
+        queue.set_visibility(&[], 0).await.unwrap();
+        queue.dead_letter("", "").await.unwrap();
+        world.intake().send(&[String::new()]).await.pop().unwrap().unwrap();
+
+        let called: Vec<Effect> = world.calls().iter().map(|call| call.effect).collect();
+        assert_eq!(called, Effect::ALL);
+    }
+}
