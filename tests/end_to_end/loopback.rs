@@ -62,9 +62,11 @@ async fn serve(stream: TcpStream, seen: Arc<Mutex<Vec<Request>>>, answer: Answer
         if stream.read_line(&mut line).await.unwrap_or_default() == 0 {
             return;
         }
-        let Some((name, value)) = line.trim_end().split_once(": ") else {
-            if line.trim_end().is_empty() { break } else { continue }
-        };
+        let line = line.trim_end();
+        if line.is_empty() {
+            break;
+        }
+        let (name, value) = line.split_once(": ").unwrap_or_default();
         match name.to_ascii_lowercase().as_str() {
             "x-amz-target" => operation = value.rsplit('.').next().unwrap_or_default().to_owned(),
             "content-length" => length = value.parse().unwrap(),

@@ -3,6 +3,7 @@
 //! Each test has a space, a queue or a database of its own on one shared stack, so that all run side by side.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
+#![expect(clippy::large_futures, reason = "a test's future lives once, at the bottom of a stack of its own")]
 
 mod archive;
 mod conflicts;

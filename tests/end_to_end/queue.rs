@@ -1,7 +1,9 @@
 //! A pair of queues of a test's own.
 
+use std::sync::{Arc, Mutex};
+
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
-use tollgate_domain::ports::{Delivery, Intake, Queue};
+use tollgate_domain::ports::{Delivery, Intake, PortResult, Queue, Receipt};
 use tollgate_stores::config::QueueConfig;
 use tollgate_stores::queue::{Depth, REASON_ATTRIBUTE, SqsQueue};
 
@@ -75,5 +77,41 @@ impl Queues {
                 (message.body.unwrap_or_default(), reason.unwrap_or_default())
             })
             .collect()
+    }
+}
+
+/// The real queue, with a note of each time for which a message was told to rest.
+pub(crate) struct WatchedQueue {
+    inner: SqsQueue,
+    rests_ms: Arc<Mutex<Vec<u64>>>,
+}
+
+impl WatchedQueue {
+    pub(crate) fn over(inner: SqsQueue) -> Self {
+        Self { inner, rests_ms: Arc::default() }
+    }
+
+    /// The times so far, in milliseconds.
+    pub(crate) fn rests(&self) -> Arc<Mutex<Vec<u64>>> {
+        Arc::clone(&self.rests_ms)
+    }
+}
+
+impl Queue for WatchedQueue {
+    async fn receive(&self, max: usize) -> PortResult<Vec<Delivery>> {
+        self.inner.receive(max).await
+    }
+
+    async fn delete(&self, receipts: &[Receipt]) -> PortResult<Vec<Receipt>> {
+        self.inner.delete(receipts).await
+    }
+
+    async fn set_visibility(&self, receipts: &[Receipt], ms: u64) -> PortResult<Vec<Receipt>> {
+        self.rests_ms.lock().unwrap().push(ms);
+        self.inner.set_visibility(receipts, ms).await
+    }
+
+    async fn dead_letter(&self, body: &str, reason: &str) -> PortResult<()> {
+        self.inner.dead_letter(body, reason).await
     }
 }

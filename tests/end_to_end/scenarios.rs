@@ -129,18 +129,13 @@ async fn row_5_ignores_the_checkpoint_that_it_read_and_trusts_the_one_that_is_st
     let message = world.message("a");
     world.claim(&message).await;
     let script = Script::stop_at(Edge::Before, "probe");
-    let pipeline = world.scripted(&script);
-    let ((), verdict) = tokio::join!(
-        async {
-            // The item was read without a checkpoint; before the probe, another worker bills and stores.
-            script.reached().await;
-            world.consume(&message).await;
-            world.archive(&message).await;
-            world.insert(&message).await;
-            script.release();
-        },
-        pipeline.process_delivery(&message.body)
-    );
+    let meanwhile = async {
+        // The item was read without a checkpoint; before the probe, another worker bills and stores.
+        world.consume(&message).await;
+        world.archive(&message).await;
+        world.insert(&message).await;
+    };
+    let verdict = world.deliver_around(&script, &message, meanwhile).await;
     assert_eq!(verdict, acknowledged(Outcome::Inserted));
     assert_eq!(world.count(&message.key).await, Count::inserted());
     assert_eq!(script.calls_of("consume"), 0);
@@ -165,15 +160,10 @@ async fn row_5_a_stored_row_of_an_event_that_is_rejected_meanwhile_halts_and_nam
     world.claim(&message).await;
     world.insert(&message).await;
     let script = Script::stop_at(Edge::Before, "mark_inserted");
-    let pipeline = world.scripted(&script);
-    let ((), verdict) = tokio::join!(
-        async {
-            script.reached().await;
-            reject(&world, &message).await;
-            script.release();
-        },
-        pipeline.process_delivery(&message.body)
-    );
+    let meanwhile = async {
+        reject(&world, &message).await;
+    };
+    let verdict = world.deliver_around(&script, &message, meanwhile).await;
     let Verdict::DeadLetter(DeadLetter { broken, .. }) = verdict else { panic!("{verdict:?}") };
     assert_eq!(broken, Some(Invariant::NeverChargedAndRejected));
     assert_eq!(world.count(&message.key).await, Count { rows: 1, twins: 1, ..Count::of("REJECTED") });
@@ -184,15 +174,10 @@ async fn row_5_a_mark_that_somebody_faster_made_is_acknowledged() {
     let world = World::new().await;
     let message = world.message("a");
     let script = Script::stop_at(Edge::Before, "mark_inserted");
-    let pipeline = world.scripted(&script);
-    let ((), verdict) = tokio::join!(
-        async {
-            script.reached().await;
-            assert_eq!(world.deliver(&message).await, acknowledged(Outcome::Inserted));
-            script.release();
-        },
-        pipeline.process_delivery(&message.body)
-    );
+    let meanwhile = async {
+        assert_eq!(world.deliver(&message).await, acknowledged(Outcome::Inserted));
+    };
+    let verdict = world.deliver_around(&script, &message, meanwhile).await;
     assert_eq!(verdict, acknowledged(Outcome::Already(Status::Inserted)));
     assert_eq!(world.count(&message.key).await, Count::inserted());
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tollgate_domain::ports::PortError;
@@ -76,9 +77,11 @@ impl Script {
         )
     }
 
-    /// Waits until a point says [`Act::Stop`].
+    /// Waits until a point says [`Act::Stop`]; for no longer than any step may take.
     pub(crate) async fn reached(&self) {
-        self.reached.acquire().await.unwrap().forget();
+        let reached = tokio::time::timeout(Duration::from_mins(1), self.reached.acquire()).await;
+        let Ok(reached) = reached else { panic!("the script's stop was never reached") };
+        reached.unwrap().forget();
     }
 
     /// Lets one that is stopped go on.

@@ -70,16 +70,11 @@ async fn an_already_billed_event_through_the_cancellation_path_is_accepted() {
     let world = World::new().await;
     let message = world.message("a");
     let script = Script::stop_at(Edge::Before, "consume");
-    let pipeline = world.scripted(&script);
-    let ((), verdict) = tokio::join!(
-        async {
-            script.reached().await;
-            // Another attempt at the same event pays first.
-            world.consume(&message).await;
-            script.release();
-        },
-        pipeline.process_delivery(&message.body)
-    );
+    let meanwhile = async {
+        // Another attempt at the same event pays first.
+        world.consume(&message).await;
+    };
+    let verdict = world.deliver_around(&script, &message, meanwhile).await;
     assert_eq!(verdict, Verdict::Acknowledge(Outcome::Inserted));
     assert_eq!(world.count(&message.key).await, Count::inserted());
     assert_eq!(script.calls_of("consume"), 1, "the cancelled transaction is not tried again");
@@ -93,15 +88,10 @@ async fn an_already_billed_event_is_accepted_also_when_the_month_is_full() {
     let message = world.message("a");
     world.kill_at(Edge::After, "claim", &message).await;
     let script = Script::stop_at(Edge::Before, "consume");
-    let pipeline = world.scripted(&script);
-    let ((), verdict) = tokio::join!(
-        async {
-            script.reached().await;
-            world.consume(&message).await; // Takes the last unit: now both conditions fail at once.
-            script.release();
-        },
-        pipeline.process_delivery(&message.body)
-    );
+    let meanwhile = async {
+        world.consume(&message).await; // Takes the last unit: now both conditions fail at once.
+    };
+    let verdict = world.deliver_around(&script, &message, meanwhile).await;
     assert_eq!(verdict, Verdict::Acknowledge(Outcome::Inserted));
     assert_eq!(world.count(&message.key).await, Count::inserted());
 }

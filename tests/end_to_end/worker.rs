@@ -5,15 +5,15 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tollgate_domain::ledger::Status;
-use tollgate_stores::queue::SqsQueue;
+use tollgate_domain::ports::Queue;
 use tollgate_worker::config::RunSettings;
 use tollgate_worker::pipeline::Pipeline;
 use tollgate_worker::ports::Ports;
-use tollgate_worker::verdict::{Outcome, Verdict};
+use tollgate_worker::verdict::{HandBack, Outcome, Verdict};
 use tollgate_worker::worker::Worker;
 
 use crate::count::Count;
-use crate::queue::Queues;
+use crate::queue::{Queues, WatchedQueue};
 use crate::script::{Act, Edge, Script};
 use crate::world::{World, until};
 
@@ -24,6 +24,12 @@ fn settings(visibility_s: i32, stop_grace_ms: u64) -> RunSettings {
     RunSettings { pollers: 1, max_in_work: 20, visibility_ms, stop_grace_ms }
 }
 
+/// Room for one receive's messages: while one is in work, no long poll is open that could take a message on the way
+/// out and hide it.
+fn settings_of_one_receive(stop_grace_ms: u64) -> RunSettings {
+    RunSettings { max_in_work: 10, ..settings(VISIBILITY_S, stop_grace_ms) }
+}
+
 /// A worker that runs until it is told to stop.
 struct Running {
     stop: CancellationToken,
@@ -31,7 +37,7 @@ struct Running {
 }
 
 impl Running {
-    fn start<P: Ports>(queue: SqsQueue, pipeline: Pipeline<P>, settings: RunSettings) -> Self {
+    fn start<Q: Queue, P: Ports>(queue: Q, pipeline: Pipeline<P>, settings: RunSettings) -> Self {
         let stop = CancellationToken::new();
         let task = tokio::spawn(Worker::new(queue, pipeline, settings).run(stop.clone()));
         Self { stop, task }
@@ -87,8 +93,11 @@ async fn a_panic_is_caught_for_its_message_alone_and_the_worker_goes_on() {
         if panics { Act::Panic } else { Act::Go }
     });
     queues.send(&[&bad, &good]).await;
-    let worker = Running::start(queues.port(VISIBILITY_S), world.scripted(&script), settings(VISIBILITY_S, 10_000));
+    let queue = WatchedQueue::over(queues.port(VISIBILITY_S));
+    let rests = queue.rests();
+    let worker = Running::start(queue, world.scripted(&script), settings(VISIBILITY_S, 10_000));
     until("the good event is inserted", async || world.count(&good.key).await.status == "INSERTED").await;
+    until("the bad one is handed back", async || *rests.lock().unwrap() == [HandBack::Panicked.rest_ms()]).await;
     // One slot a message: had the panic kept its slot or its poller, none of these would follow.
     let more: Vec<_> = (0..30).map(|number| world.message(&format!("more-{number}"))).collect();
     queues.send(&more.iter().collect::<Vec<_>>()).await;
@@ -113,7 +122,7 @@ async fn a_worker_that_is_told_to_stop_finishes_what_is_in_work() {
     let (started, waiting) = (world.message("a"), world.message("b"));
     queues.send(&[&started]).await;
     let script = Script::stop_at(Edge::Before, "put");
-    let worker = Running::start(queues.port(VISIBILITY_S), world.scripted(&script), settings(VISIBILITY_S, 20_000));
+    let worker = Running::start(queues.port(VISIBILITY_S), world.scripted(&script), settings_of_one_receive(20_000));
     script.reached().await;
     worker.stop.cancel();
     // What comes after the signal stays in the queue for another worker.
@@ -135,7 +144,7 @@ async fn what_outlives_the_grace_is_handed_back_at_once() {
     let message = world.message("a");
     queues.send(&[&message]).await;
     let script = Script::stop_at(Edge::Before, "put");
-    let worker = Running::start(queues.port(VISIBILITY_S), world.scripted(&script), settings(VISIBILITY_S, 100));
+    let worker = Running::start(queues.port(VISIBILITY_S), world.scripted(&script), settings_of_one_receive(100));
     script.reached().await;
     assert!(queues.receive().await.is_empty(), "hidden while it is in work");
     worker.stop().await;

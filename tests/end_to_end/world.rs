@@ -1,6 +1,8 @@
 //! A test's own corner of the shared stack: a space, stores, and pipelines over them.
 
 use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,6 +126,24 @@ impl World {
             // The worker's future is dropped here: a killed process knows nothing more.
             () = script.reached() => None,
         }
+    }
+
+    /// One delivery that waits where `script` stops it until `meanwhile` has happened.
+    pub(crate) async fn deliver_around(
+        &self,
+        script: &Arc<Script>,
+        message: &Message,
+        meanwhile: impl Future<Output = ()>,
+    ) -> Verdict {
+        let pipeline = self.scripted(script);
+        let mut delivery = pin!(pipeline.process_delivery(&message.body));
+        tokio::select! {
+            verdict = &mut delivery => panic!("the delivery ended before it was stopped: {verdict:?}"),
+            () = script.reached() => {}
+        }
+        meanwhile.await;
+        script.release();
+        delivery.await
     }
 
     /// The event's item.

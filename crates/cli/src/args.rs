@@ -21,7 +21,7 @@ Exit codes:
 
 /// Usage billing that charges each event exactly once.
 #[derive(Debug, Parser)]
-#[command(name = "tollgate", version, about, after_help = EXIT_CODES)]
+#[command(name = "tollgate", version, about = "Usage billing that charges each event exactly once", after_help = EXIT_CODES)]
 pub struct Arguments {
     /// Local stack to work on, where the environment does not say where everything is
     #[arg(long, global = true, default_value = "dev", env = "TOLLGATE_STACK", value_name = "NAME")]
@@ -72,6 +72,9 @@ pub enum Command {
         space: SpaceId,
         /// Which event
         id: EventId,
+        /// Seconds to wait for it to come to its end
+        #[arg(long, default_value_t = 0, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=3600))]
+        wait: u64,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
@@ -150,7 +153,7 @@ pub struct ProcessArguments {
 #[derive(Debug, Args)]
 pub struct FrontDoorArguments {
     /// Address to listen on; port 0 takes a free one
-    #[arg(long, default_value = "127.0.0.1:8787")]
+    #[arg(long, default_value = "127.0.0.1:8787", env = "TOLLGATE_LISTEN")]
     pub listen: SocketAddr,
     /// What the advisory gate does with what it finds; `TOLLGATE_GATE_MODE` or enforce if unsaid
     #[arg(long, value_name = "enforce|observe|off")]

@@ -43,11 +43,11 @@ pub(crate) struct SendCounts {
     pub(crate) quota_exceeded: u64,
     /// Refused for what they are.
     pub(crate) refused: u64,
-    /// Not known to be queued: send the file again.
+    /// Not sent, or not known to be queued: send the file again.
     pub(crate) unavailable: u64,
 }
 
-/// Told after each call: the space and how many of its lines are queued by it.
+/// Told after each call that needs no repeat: the space and how many of its lines it carried.
 pub(crate) type Progress = Arc<dyn Fn(Option<&SpaceId>, usize) + Send + Sync>;
 
 /// Checks every line and counts them a space; tells what is wrong, if anything is, before anything is sent.
@@ -116,7 +116,8 @@ pub(crate) async fn send(
     Ok(total)
 }
 
-/// Sends one space's lines, call after call, so that they reach the queue in the order of the file.
+/// Sends one space's lines, call after call, so that they reach the queue in the order of the file. After a call that
+/// found no answer nothing more is sent: what is known to be queued stays a beginning of the file.
 async fn send_space(
     client: Client,
     space: Option<SpaceId>,
@@ -127,6 +128,10 @@ async fn send_space(
     let mut counts = SendCounts::default();
     let mut call = NextCall::default();
     while let Some(line) = lines.recv().await {
+        if counts.unavailable > 0 {
+            counts.count_unsent(1);
+            continue;
+        }
         // A repeat of an id goes in a call of its own: within one call the front door folds or refuses it, and the
         // ledger would never hear of a conflict.
         if call.events.len() >= batch || call.ids.contains(&line.id) {
@@ -150,10 +155,16 @@ impl NextCall {
     async fn send(&mut self, client: &Client, space: Option<&SpaceId>, counts: &mut SendCounts, progress: &Progress) {
         let events = std::mem::take(&mut self.events);
         self.ids.clear();
-        let outcomes = client.record_json_batch(&events).await;
-        outcomes.iter().for_each(|outcome| counts.count(outcome));
-        let queued = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Queued { .. })).count();
-        progress(space, queued);
+        if counts.unavailable > 0 {
+            counts.count_unsent(events.len());
+            return;
+        }
+        for outcome in client.record_json_batch(&events).await {
+            counts.count(&outcome);
+        }
+        if counts.unavailable == 0 {
+            progress(space, events.len());
+        }
     }
 }
 
@@ -170,6 +181,12 @@ impl SendCounts {
         if *place == 1 && !matches!(outcome, Outcome::Queued { .. }) {
             note(format!("first of its kind: {outcome:?}"));
         }
+    }
+
+    /// Lines behind a call that found no answer.
+    fn count_unsent(&mut self, lines: usize) {
+        self.lines += lines as u64;
+        self.unavailable += lines as u64;
     }
 
     fn add(&mut self, other: Self) {

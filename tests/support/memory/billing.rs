@@ -1,13 +1,14 @@
 //! The twin of the writes that move money.
 
-use tollgate_domain::ledger::{Checkpoint, EventKey, Rejection, Write, next_status};
+use tollgate_domain::ledger::{Checkpoint, EventKey, Rejection, Write};
 use tollgate_domain::period::PeriodMonth;
 use tollgate_domain::plan::{BilledAs, Limit};
 use tollgate_domain::ports::{Billing, Conditional, Consumption, PortResult};
 use tollgate_domain::space::SpaceId;
 use tollgate_domain::time::UtcMillis;
 
-use super::{Call, Effect, State, World};
+use super::guard::{stands, status_after};
+use super::{Call, Effect, Guard, State, World};
 
 /// Port `Billing` over a [`World`].
 #[derive(Clone)]
@@ -29,12 +30,11 @@ impl State {
     /// The transaction: both conditions are checked, and each that fails hands back its own image.
     fn consume(&mut self, key: &EventKey, month: PeriodMonth, checkpoint: Checkpoint, limit: Limit) -> Consumption {
         let meter = (key.space.clone(), month);
+        let capped = stands(self.forgotten, Guard::Limit, Write::Consume);
         // No counter yet is room enough whatever the limit: that is the condition's own first half.
-        let full = self.meters.get(&meter).copied().filter(|count| *count >= limit.get());
-        let open = self
-            .ledger
-            .get(key)
-            .is_some_and(|item| next_status(Some(item.status), item.checkpoint.is_some(), Write::Consume).is_ok());
+        let full = self.meters.get(&meter).copied().filter(|count| capped && *count >= limit.get());
+        let open =
+            self.ledger.get(key).is_some_and(|item| status_after(self.forgotten, item, Write::Consume).is_some());
         let refusal = (!open || self.unreadable.contains_key(key)).then(|| self.image(key));
         if full.is_some() || refusal.is_some() {
             return Consumption::Cancelled { ledger: refusal, count: full };

@@ -2,12 +2,13 @@
 
 use tollgate_domain::identity::Fingerprint;
 use tollgate_domain::ledger::{
-    Attention, EventKey, LedgerItem, MAX_CONFLICTS_KEPT, MAX_QUARANTINES, NewClaim, Status, Write, next_status,
+    Attention, EventKey, LedgerItem, MAX_CONFLICTS_KEPT, MAX_QUARANTINES, NewClaim, Status, Write,
 };
 use tollgate_domain::ports::{Conditional, Image, Ledger, PortResult};
 use tollgate_domain::time::UtcMillis;
 
-use super::{Call, Effect, State, World};
+use super::guard::{stands, status_after};
+use super::{Call, Effect, Guard, State, World};
 
 /// Port `Ledger` over a [`World`].
 #[derive(Clone)]
@@ -31,10 +32,11 @@ impl State {
         change: impl FnOnce(&mut LedgerItem),
     ) -> Conditional {
         let refused = Conditional::Refused(self.image(key));
+        let forgotten = self.forgotten;
         let Some(item) = self.ledger.get_mut(key).filter(|_| !self.unreadable.contains_key(key)) else {
             return refused;
         };
-        let Ok(status) = next_status(Some(item.status), item.checkpoint.is_some(), write) else {
+        let Some(status) = status_after(forgotten, item, write) else {
             return refused;
         };
         if !also(item) {
@@ -61,8 +63,9 @@ impl Ledger for MemoryLedger {
     async fn claim(&self, claim: &NewClaim) -> PortResult<Conditional> {
         self.0
             .effect(Call::of(Effect::Claim, &claim.key), |state| {
+                let forgets = !stands(state.forgotten, Guard::Whole(Write::Claim), Write::Claim);
                 Ok(match state.image(&claim.key) {
-                    Image::Absent => {
+                    image if forgets || image == Image::Absent => {
                         state.ledger.insert(claim.key.clone(), claim.clone().into_item());
                         Conditional::Applied
                     }
@@ -93,13 +96,17 @@ impl Ledger for MemoryLedger {
         now: UtcMillis,
     ) -> PortResult<Conditional> {
         // A first one has none to keep its distance from, also after a re-drive began to count anew.
-        let still_seen_and_spaced = |item: &LedgerItem| {
-            let last_at = item.quarantine.last_at.filter(|_| seen > 0);
-            item.quarantine.count == seen && last_at.is_none_or(|last_at| now.ms_since(last_at) >= spacing_ms)
+        let still_seen_and_spaced = |item: &LedgerItem, forgotten: Option<Guard>| {
+            let demands = |part| stands(forgotten, part, Write::RecordQuarantine);
+            let last_at = item.quarantine.last_at.filter(|_| seen > 0 && demands(Guard::Spacing));
+            let still_seen = item.quarantine.count == seen || !demands(Guard::SeenCount);
+            still_seen && last_at.is_none_or(|last_at| now.ms_since(last_at) >= spacing_ms)
         };
         self.0
             .effect(Call::of(Effect::RecordQuarantine, key), |state| {
-                Ok(state.write(key, Write::RecordQuarantine, still_seen_and_spaced, |item| {
+                let forgotten = state.forgotten;
+                let also = |item: &LedgerItem| still_seen_and_spaced(item, forgotten);
+                Ok(state.write(key, Write::RecordQuarantine, also, |item| {
                     item.quarantine.count = seen + 1;
                     item.quarantine.last_at = Some(now);
                     item.quarantine.last_error = Some(error.to_owned());
@@ -110,9 +117,10 @@ impl Ledger for MemoryLedger {
     }
 
     async fn mark_uninsertable(&self, key: &EventKey, now: UtcMillis) -> PortResult<Conditional> {
-        let often_enough = |item: &LedgerItem| item.quarantine.count >= MAX_QUARANTINES;
         self.0
             .effect(Call::of(Effect::MarkUninsertable, key), |state| {
+                let demands = stands(state.forgotten, Guard::QuarantineCount, Write::MarkUninsertable);
+                let often_enough = |item: &LedgerItem| !demands || item.quarantine.count >= MAX_QUARANTINES;
                 Ok(state.write(key, Write::MarkUninsertable, often_enough, |item| item.updated_at = now))
             })
             .await

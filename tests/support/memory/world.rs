@@ -12,7 +12,7 @@ use tollgate_domain::space::SpaceId;
 use tollgate_domain::time::UtcMillis;
 
 use super::{
-    Call, Fault, FaultPlan, MemoryArchive, MemoryBilling, MemoryClock, MemoryIntake, MemoryKeys, MemoryLedger,
+    Call, Fault, FaultPlan, Guard, MemoryArchive, MemoryBilling, MemoryClock, MemoryIntake, MemoryKeys, MemoryLedger,
     MemoryQueue, MemoryRows, MemorySpaces, NoFaults, QueueState,
 };
 use crate::snapshot::{BillingRow, Snapshot};
@@ -46,6 +46,8 @@ pub struct State {
     pub view_throws: bool,
     /// The queue and its dead letters.
     pub queue: QueueState,
+    /// A condition that the stores forgot: whoever takes one away shows what it is for.
+    pub forgotten: Option<Guard>,
 }
 
 impl Default for State {
@@ -66,6 +68,7 @@ impl Default for State {
             poison: BTreeMap::new(),
             view_throws: false,
             queue: QueueState::default(),
+            forgotten: None,
         }
     }
 }

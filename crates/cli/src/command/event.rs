@@ -1,13 +1,14 @@
 //! `tollgate event`: the durable facts of one event, side by side.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tollgate_domain::archive::{ArchivedEvent, event_key};
-use tollgate_domain::identity::EventId;
-use tollgate_domain::ledger::{EventKey, LedgerItem};
+use tollgate_domain::ledger::{Attention, EventKey, LedgerItem};
 use tollgate_domain::ports::{Archive, Image, Ledger, Rows};
 use tollgate_domain::row::Row;
 use tollgate_domain::scenario::{Facts, LedgerFact, RowFact, Scenario, scenario_for};
-use tollgate_domain::space::SpaceId;
 use tollgate_stores::connect::Stores;
 
 use crate::command::Ended;
@@ -22,9 +23,16 @@ struct Known {
     in_both_tables: bool,
 }
 
-pub(crate) async fn run(settings: &Settings, space: SpaceId, id: EventId, as_json: bool) -> anyhow::Result<Ended> {
-    let key = EventKey { space, id };
-    let known = look_up(&settings.connect().await?, &key).await?;
+/// How often a waiting command looks.
+const LOOK: Duration = Duration::from_millis(250);
+
+pub(crate) async fn run(settings: &Settings, key: EventKey, wait: Duration, as_json: bool) -> anyhow::Result<Ended> {
+    let stores = settings.connect().await?;
+    let deadline = Instant::now() + wait;
+    while !is_terminal(&stores.ledger.read(&key).await?) && Instant::now() < deadline {
+        tokio::time::sleep(LOOK).await;
+    }
+    let known = look_up(&stores, &key).await?;
     let scenario = known.scenario();
     let facts = known.to_json(&key, scenario);
     if as_json {
@@ -39,6 +47,10 @@ pub(crate) async fn run(settings: &Settings, space: SpaceId, id: EventId, as_jso
         });
     }
     Ok(if known.ledger == Image::Absent { Ended::NotWell } else { Ended::Well })
+}
+
+fn is_terminal(image: &Image) -> bool {
+    matches!(image, Image::Item(item) if item.status.is_terminal())
 }
 
 async fn look_up(stores: &Stores, key: &EventKey) -> anyhow::Result<Known> {
@@ -119,6 +131,6 @@ fn ledger_json(item: &LedgerItem) -> Value {
         "quarantines": item.quarantine.count,
         "lastQuarantineError": item.quarantine.last_error,
         "conflicts": item.conflicts,
-        "attention": item.attention.map(|attention| attention.as_str()),
+        "attention": item.attention.map(Attention::as_str),
     })
 }

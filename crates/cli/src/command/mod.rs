@@ -10,7 +10,9 @@ mod usage;
 mod worker;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
+use tollgate_domain::ledger::EventKey;
 use tollgate_domain::ports::PortError;
 use tollgate_domain::scenario::markdown_table;
 use tollgate_stores::config::ConfigProblems;
@@ -71,8 +73,9 @@ fn dispatch(arguments: Arguments) -> anyhow::Result<Ended> {
         Command::Send(arguments) => runtime.block_on(send::run(arguments)),
         Command::Worker(arguments) => runtime.block_on(worker::run(&Settings::of_stack(&stack)?, &arguments)),
         Command::FrontDoor(arguments) => runtime.block_on(front_door::run(&Settings::of_stack(&stack)?, arguments)),
-        Command::Event { space, id, json } => {
-            runtime.block_on(event::run(&Settings::of_stack(&stack)?, space, id, json))
+        Command::Event { space, id, wait, json } => {
+            let wait = Duration::from_secs(wait);
+            runtime.block_on(event::run(&Settings::of_stack(&stack)?, EventKey { space, id }, wait, json))
         }
         Command::Usage { space, month, json } => {
             runtime.block_on(usage::run(&Settings::of_stack(&stack)?, &space, month, json))

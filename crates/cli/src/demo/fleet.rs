@@ -45,6 +45,7 @@ pub(crate) struct Fleet {
     url: String,
     logs: PathBuf,
     kills: Counter,
+    done: Counter,
     stop: CancellationToken,
     killing: JoinHandle<anyhow::Result<Vec<Child>>>,
 }
@@ -57,9 +58,10 @@ impl Fleet {
         let (front_door, url) = start_front_door(plan, &logs).await?;
         let launcher = Launcher::new(plan, &logs)?;
         let workers = (0..plan.workers).map(|number| launcher.start(number)).collect::<anyhow::Result<Vec<Child>>>()?;
-        let (kills, stop) = (Counter::default(), CancellationToken::new());
-        let killing = tokio::spawn(kill_workers(launcher, workers, plan.seed, kills.clone(), stop.clone()));
-        Ok(Self { front_door, url, logs, kills, stop, killing })
+        let (kills, done, stop) = (Counter::default(), Counter::default(), CancellationToken::new());
+        let killer = Killer { launcher, workers, kills: kills.clone(), done: done.clone() };
+        let killing = tokio::spawn(killer.run(fastrand::Rng::with_seed(plan.seed), stop.clone()));
+        Ok(Self { front_door, url, logs, kills, done, stop, killing })
     }
 
     /// Where the front door listens.
@@ -70,6 +72,11 @@ impl Fleet {
     /// Workers killed so far.
     pub(crate) fn kills(&self) -> u64 {
         self.kills.get()
+    }
+
+    /// Notes how many events are done: nobody is killed again before there are more.
+    pub(crate) fn progressed(&self, done: u64) {
+        self.done.set(done);
     }
 
     /// Where the processes' logs are.
@@ -169,29 +176,40 @@ async fn start_front_door(plan: &FleetPlan, logs: &Path) -> anyhow::Result<(Chil
     }
 }
 
-/// Kills one worker after the other with SIGKILL and starts another in its place, until told to stop.
-async fn kill_workers(
+/// Kills one worker after the other with SIGKILL and starts another in its place.
+struct Killer {
     launcher: Launcher,
-    mut workers: Vec<Child>,
-    seed: u64,
+    workers: Vec<Child>,
     kills: Counter,
-    stop: CancellationToken,
-) -> anyhow::Result<Vec<Child>> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    loop {
-        let pause = Duration::from_millis(random.u64(KILL_EVERY_MS));
-        if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
-            return Ok(workers);
-        }
-        let victim = random.usize(0..workers.len());
-        if let Some(worker) = workers.get_mut(victim) {
-            if let Some(status) = worker.try_wait()? {
-                bail!("worker {victim} ended by itself ({status}); see {}", launcher.logs.display());
+    done: Counter,
+}
+
+impl Killer {
+    /// Kills until told to stop, and hands back who is left.
+    async fn run(mut self, mut random: fastrand::Rng, stop: CancellationToken) -> anyhow::Result<Vec<Child>> {
+        let mut done_at_last_kill = 0;
+        loop {
+            let pause = Duration::from_millis(random.u64(KILL_EVERY_MS));
+            if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+                return Ok(self.workers);
             }
-            worker.kill().await.context("a worker cannot be killed")?;
-            kills.add_one();
-            *worker = launcher.start(u16::try_from(victim).unwrap_or_default())?;
+            // On a machine so slow that nothing was done since the last kill, another one would prove nothing.
+            if self.done.get() > done_at_last_kill {
+                done_at_last_kill = self.done.get();
+                self.kill(random.usize(0..self.workers.len())).await?;
+            }
         }
+    }
+
+    async fn kill(&mut self, victim: usize) -> anyhow::Result<()> {
+        let Some(worker) = self.workers.get_mut(victim) else { return Ok(()) };
+        if let Some(status) = worker.try_wait()? {
+            bail!("worker {victim} ended by itself ({status}); see {}", self.launcher.logs.display());
+        }
+        worker.kill().await.context("a worker cannot be killed")?;
+        self.kills.add_one();
+        *worker = self.launcher.start(u16::try_from(victim).unwrap_or_default())?;
+        Ok(())
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use tokio_util::sync::CancellationToken;
 use tollgate_domain::key::Scope;
 use tollgate_stores::connect::Stores;
 
@@ -36,7 +37,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Looks in a row that must find the queue empty, since its counts are estimates.
 const QUIET_LOOKS: u32 = 3;
 /// Time without any progress after which the demo gives up.
-const STALLED: Duration = Duration::from_secs(120);
+const STALLED: Duration = Duration::from_mins(2);
 
 /// Runs the demo on the stack called `stack`.
 pub(crate) async fn run(stack: &str, arguments: DemoArguments) -> anyhow::Result<Ended> {
@@ -65,8 +66,13 @@ pub(crate) async fn run(stack: &str, arguments: DemoArguments) -> anyhow::Result
     })
     .await?;
     let passage = Passage::new(lines);
-    let sent = send_all(&source, &fleet, &keys, &mut state, &passage).await?;
-    drain(&stores, &fleet, &passage).await?;
+    let all_sent = CancellationToken::new();
+    let (sent, drained) = tokio::join!(
+        send_all(&source, &fleet, &keys, &mut state, &passage, all_sent.clone()),
+        drain(&stores, &fleet, &passage, all_sent.clone()),
+    );
+    let sent = sent?;
+    drained?;
     let kills = fleet.stop().await?;
     passage.finish();
 
@@ -105,7 +111,10 @@ async fn send_all(
     keys: &KeyRing,
     state: &mut DemoState,
     passage: &Passage,
+    all_sent: CancellationToken,
 ) -> anyhow::Result<SendCounts> {
+    // However sending ends, nobody waits for more.
+    let _ended = all_sent.drop_guard();
     let skip = state.sent().clone();
     let skipped: u64 = skip.values().sum();
     passage.queued(skipped);
@@ -130,19 +139,21 @@ async fn send_all(
     counts
 }
 
-/// Waits until the queue is empty, and stays so.
-async fn drain(stores: &Stores, fleet: &Fleet, passage: &Passage) -> anyhow::Result<()> {
-    let (mut quiet, mut least, mut moved) = (0, u64::MAX, Instant::now());
+/// Watches the queue until everything is sent and it is empty, and stays so.
+async fn drain(stores: &Stores, fleet: &Fleet, passage: &Passage, all_sent: CancellationToken) -> anyhow::Result<()> {
+    let (mut quiet, mut most, mut moved) = (0, 0, Instant::now());
     while quiet < QUIET_LOOKS {
         tokio::time::sleep(LOOK).await;
+        let sending = !all_sent.is_cancelled();
         let depth = stores.queue.depth().await.context("the queue's depth")?;
         let left = depth.visible + depth.in_flight;
-        passage.left(left, fleet.kills());
-        quiet = if left == 0 { quiet + 1 } else { 0 };
-        if left < least {
-            (least, moved) = (left, Instant::now());
+        let done = passage.left(left, fleet.kills());
+        fleet.progressed(done);
+        quiet = if left == 0 && !sending { quiet + 1 } else { 0 };
+        if done > most || sending {
+            (most, moved) = (done.max(most), Instant::now());
         }
-        if moved.elapsed() > STALLED {
+        if quiet == 0 && moved.elapsed() > STALLED {
             bail!(
                 "nothing moved for {} s with {left} messages left; see the logs in {}",
                 STALLED.as_secs(),
@@ -160,6 +171,10 @@ struct Counter(Arc<AtomicU64>);
 impl Counter {
     fn add_one(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
     }
 
     fn get(&self) -> u64 {

@@ -15,7 +15,6 @@ use crate::stack::StackRecord;
 
 /// Two bars: events queued, and events done.
 pub(crate) struct Passage {
-    lines: u64,
     queued: ProgressBar,
     done: ProgressBar,
 }
@@ -26,7 +25,6 @@ impl Passage {
         let style = |text| ProgressStyle::with_template(text).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = |text| bars.add(ProgressBar::new(lines).with_style(style(text)));
         Self {
-            lines,
             queued: bar("queued {bar:32} {pos}/{len}  {per_sec}"),
             done: bar("done   {bar:32} {pos}/{len}  {elapsed}  {msg}"),
         }
@@ -37,10 +35,12 @@ impl Passage {
         self.queued.inc(lines);
     }
 
-    /// `left` messages are still in the queue, and so many workers were killed.
-    pub(crate) fn left(&self, left: u64, kills: u64) {
-        self.done.set_position(self.lines.saturating_sub(left));
+    /// `left` messages are still in the queue, and so many workers were killed; tells how many events are done.
+    pub(crate) fn left(&self, left: u64, kills: u64) -> u64 {
+        let done = self.queued.position().saturating_sub(left);
+        self.done.set_position(done);
         self.done.set_message(format!("{kills} workers killed"));
+        done
     }
 
     pub(crate) fn finish(&self) {
