@@ -22,7 +22,8 @@ pub(crate) fn config() -> StoreConfig {
     let mut env = Env::new(|name| stack.variable(name));
     let config = StoreConfig::from_env(&mut env);
     let mut config = env.finish(config).unwrap();
-    config.aws = AwsConfig { endpoint_url: Some(stack.aws_endpoint_url.clone()), s3_path_style: true };
+    config.aws =
+        AwsConfig { endpoint_url: Some(stack.aws_endpoint_url.clone()), s3_path_style: true, ..AwsConfig::default() };
     // As long as it may be: what a test lets the stores remember is not forgotten before the test has ended.
     config.plan_cache_ms = 60_000;
     config

@@ -28,7 +28,8 @@ fn conflicting(operation: &str) -> (u16, &'static str) {
 #[tokio::test]
 async fn both_condition_expressions_are_sent_verbatim() {
     let server = Loopback::start(|_| (200, "{}")).await;
-    let aws = AwsConfig { endpoint_url: Some(server.endpoint_url.clone()), s3_path_style: true };
+    let aws =
+        AwsConfig { endpoint_url: Some(server.endpoint_url.clone()), s3_path_style: true, ..AwsConfig::default() };
     // The production client, pointed elsewhere.
     let stores = Stores::connect(&tollgate_stores::config::StoreConfig { aws, ..config() }).await.unwrap();
     let world = World::new().await;

@@ -114,8 +114,31 @@ pub struct AwsConfig {
     /// One endpoint for all services: a local stack. Absent, the SDK's own rules hold (`AWS_ENDPOINT_URL`, the
     /// per-service variables, profiles, the region's public endpoints).
     pub endpoint_url: Option<String>,
+    /// Endpoints of single services: each wins over the one for all.
+    pub service_endpoints: ServiceEndpoints,
     /// Whether S3 is asked by path and not by host name: what emulators need.
     pub s3_path_style: bool,
+}
+
+/// Endpoints of single AWS services, where they differ from the others'.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServiceEndpoints {
+    /// DynamoDB.
+    pub dynamodb: Option<String>,
+    /// SQS.
+    pub sqs: Option<String>,
+    /// S3.
+    pub s3: Option<String>,
+}
+
+impl ServiceEndpoints {
+    fn from_env(env: &Env<'_>) -> Self {
+        Self {
+            dynamodb: env.text("AWS_ENDPOINT_URL_DYNAMODB"),
+            sqs: env.text("AWS_ENDPOINT_URL_SQS"),
+            s3: env.text("AWS_ENDPOINT_URL_S3"),
+        }
+    }
 }
 
 /// Names of the deployed resources.
@@ -196,9 +219,10 @@ impl StoreConfig {
         for (variable, field) in names.variables() {
             *field = env.required(variable, "the name or URL of the deployed resource (an output of the template)");
         }
-        let overridden = ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"].iter().any(|name| env.text(name).is_some());
+        let service_endpoints = ServiceEndpoints::from_env(env);
+        let s3_path_style = env.text("AWS_ENDPOINT_URL").is_some() || service_endpoints.s3.is_some();
         Self {
-            aws: AwsConfig { endpoint_url: None, s3_path_style: overridden },
+            aws: AwsConfig { endpoint_url: None, service_endpoints, s3_path_style },
             names,
             clickhouse: ClickHouseConfig {
                 url: env.required(

@@ -36,17 +36,30 @@ impl Stores {
     pub async fn connect(config: &StoreConfig) -> Result<Self, PortError> {
         let sdk = sdk_config(&config.aws).await;
         let names = &config.names;
-        let dynamo = aws_sdk_dynamodb::Client::new(&sdk);
-        let s3 = aws_sdk_s3::config::Builder::from(&sdk).force_path_style(config.aws.s3_path_style).build();
+        // The SDK lets an endpoint that was set for all win over a service's own variable; here it is the other way.
+        let own = &config.aws.service_endpoints;
+        let mut dynamo = aws_sdk_dynamodb::config::Builder::from(&sdk);
+        let mut s3 = aws_sdk_s3::config::Builder::from(&sdk).force_path_style(config.aws.s3_path_style);
+        let mut sqs = aws_sdk_sqs::config::Builder::from(&sdk);
+        if let Some(url) = &own.dynamodb {
+            dynamo = dynamo.endpoint_url(url);
+        }
+        if let Some(url) = &own.s3 {
+            s3 = s3.endpoint_url(url);
+        }
+        if let Some(url) = &own.sqs {
+            sqs = sqs.endpoint_url(url);
+        }
+        let dynamo = aws_sdk_dynamodb::Client::from_conf(dynamo.build());
         Ok(Self {
             ledger: DynamoLedger::new(dynamo.clone(), &names.ledger_table),
             billing: DynamoBilling::new(dynamo.clone(), &names.ledger_table, &names.meter_table),
             spaces: DynamoSpaces::new(dynamo.clone(), &names.spaces_table, config.plan_cache_ms),
             keys: DynamoKeys::new(dynamo, &names.keys_table),
-            archive: S3Archive::new(aws_sdk_s3::Client::from_conf(s3), &names.archive_bucket),
+            archive: S3Archive::new(aws_sdk_s3::Client::from_conf(s3.build()), &names.archive_bucket),
             rows: ClickHouseRows::connect(&config.clickhouse)?,
             queue: SqsQueue::new(
-                aws_sdk_sqs::Client::new(&sdk),
+                aws_sdk_sqs::Client::from_conf(sqs.build()),
                 &names.event_queue_url,
                 &names.dead_letter_queue_url,
                 config.queue,

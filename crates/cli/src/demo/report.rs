@@ -9,7 +9,7 @@ use tollgate_domain::period::PeriodMonth;
 use tollgate_domain::space::SpaceId;
 
 use crate::demo::traffic::Source;
-use crate::expected::{Expected, SpaceCounts};
+use crate::expected::{ConflictingIds, Expected, SpaceCounts};
 use crate::output::{self, line, note, table};
 use crate::stack::StackRecord;
 
@@ -113,14 +113,16 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// One row a space: what is there, and what must be where it is not the same.
+    /// One row a space: each count as it is, and as it must be.
     fn table(&self) -> String {
         let rows = self.expected.spaces.iter().map(|(space, expected)| {
             let counted = self.counts.get(space).copied().unwrap_or_default();
             let cell = |counted: u64, expected: u64| {
-                if counted == expected { counted.to_string() } else { format!("{counted} (must be {expected})") }
+                let sign = if counted == expected { "=" } else { "≠" };
+                format!("{counted} {sign} {expected}")
             };
             let limit = expected.limit.map(|limit| format!(", limit {limit}")).unwrap_or_default();
+            let conflicts = expected.conflicting_ids.as_ref().map(ConflictingIds::count);
             vec![
                 space.to_string(),
                 format!("{}{limit}", String::from(expected.plan)),
@@ -131,12 +133,12 @@ impl<'a> Report<'a> {
                 cell(counted.meter, expected.meter),
                 cell(counted.archived, expected.inserted),
                 cell(counted.rows, expected.inserted),
-                counted.conflicting_ids.to_string(),
+                conflicts
+                    .map_or_else(|| counted.conflicting_ids.to_string(), |told| cell(counted.conflicting_ids, told)),
             ]
         });
-        table(
-            &["space", "plan", "sent", "distinct", "inserted", "rejected", "meter", "archived", "rows", "conflicts"],
-            rows,
-        )
+        let head =
+            ["space", "plan", "sent", "distinct", "inserted", "rejected", "meter", "archived", "rows", "conflicts"];
+        format!("Each count as the engines have it = as it must be\n{}", table(&head, rows))
     }
 }

@@ -142,6 +142,11 @@ fn an_engine_that_is_down_is_another_exit_code_than_a_wrong_question() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", told(&output));
+    // One service elsewhere, the others on the stack.
+    let output =
+        tollgate(&stack.0, &["usage", "acme"]).env("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:1").output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", told(&output));
+    assert!(run(&stack.0, &["usage", "acme"]).status.success(), "the stack itself answers");
     let output = run(&stack.0, &["usage", "NOT A SPACE"]);
     assert_eq!(output.status.code(), Some(2), "{}", told(&output));
 }

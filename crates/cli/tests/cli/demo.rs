@@ -1,6 +1,10 @@
 //! The main job: real servers, real kills, exact counts.
 
-use crate::support::{OwnStack, one_demo, run, told};
+use std::fs;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::support::{OwnStack, one_demo, repository, run, told, tollgate};
 use serde_json::Value;
 
 fn result(stack: &OwnStack, arguments: &[&str]) -> Value {
@@ -32,6 +36,34 @@ fn without_a_file_it_makes_seeded_traffic_with_repeats_and_conflicts() {
     assert!((1_000..=1_500).contains(&lines), "{lines}");
     assert_eq!(told["spaces"]["plus-7"]["conflicting_ids"], 5);
     assert_eq!(told["spaces"]["capped-7"]["meter"], 100);
+}
+
+#[test]
+fn an_interrupted_demo_leaves_no_process_and_is_resumed() {
+    let _alone = one_demo();
+    let stack = OwnStack::named("demo-resume");
+    let mut demo = tollgate(&stack.0, &["demo", "--seed", "3"]).spawn().unwrap();
+    let folder = repository().join(".tollgate/stacks").join(&stack.0).join("demo");
+    // Until something was sent, and so a front door and workers are there.
+    until("the demo sends", || {
+        fs::read_to_string(folder.join("synthetic-3.state.json")).is_ok_and(|text| text.contains("-3\":"))
+    });
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+    let address = fs::read_to_string(folder.join("front-door.address")).unwrap();
+    until("the front door goes with the demo", || TcpStream::connect(&address).is_err());
+
+    let told = result(&stack, &["--seed", "3", "--resume"]);
+    assert_eq!(told["ok"], true, "{told}");
+}
+
+/// Looks until it is so, for at most a minute.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}: not within a minute");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
