@@ -1,6 +1,6 @@
 //! The front door as a process of its own: on Lambda where the runtime says so, else on a socket.
 //!
-//! `TOLLGATE_LISTEN` is the socket's address, `127.0.0.1:8080` if unset. Logs go to standard error as JSON, filtered by
+//! `TOLLGATE_LISTEN` is the socket's address, `127.0.0.1:8787` if unset. Logs go to standard error as JSON, filtered by
 //! `RUST_LOG`.
 
 use std::error::Error;
@@ -37,7 +37,7 @@ async fn main() -> ExitCode {
 async fn run() -> Result<(), Failure> {
     let mut env = Env::of_process();
     let settings = (StoreConfig::from_env(&mut env), FrontDoorConfig::from_env(&mut env));
-    let listen = env.text("TOLLGATE_LISTEN").unwrap_or_else(|| "127.0.0.1:8080".to_owned());
+    let listen = env.text("TOLLGATE_LISTEN").unwrap_or_else(|| "127.0.0.1:8787".to_owned());
     let on_lambda = env.text(LAMBDA_MARKER).is_some();
     let (stores, config) = env.finish(settings)?;
     let server = config.server.clone();
