@@ -14,7 +14,7 @@ use tollgate_stores::connect::Stores;
 
 use crate::args::FrontDoorArguments;
 use crate::command::Ended;
-use crate::output::note;
+use crate::output::line;
 use crate::process::{log_to_stderr, stop_signal};
 use crate::settings::Settings;
 
@@ -39,7 +39,8 @@ pub(crate) async fn run(settings: &Settings, arguments: FrontDoorArguments) -> a
         None => router(LivePorts::new(stores, SystemClock), config.clone()),
         Some(month) => router(LivePorts::new(stores, PinnedMonth::new(SystemClock, month)), config.clone()),
     };
-    note(format!("The front door listens on http://{address}"));
+    // To stdout: stderr is the log, and nothing but JSON.
+    line(format!("The front door listens on http://{address}"));
     if let Some(path) = &arguments.address_file {
         std::fs::write(path, address.to_string()).with_context(|| format!("{} cannot be written", path.display()))?;
     }
