@@ -1,5 +1,6 @@
 //! A pair of queues of a test's own.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
@@ -35,7 +36,12 @@ impl Queues {
 
     /// The queues as a worker sees them.
     pub(crate) fn port(&self, visibility_s: i32) -> SqsQueue {
-        let config = QueueConfig { wait_s: 1, visibility_s };
+        self.polled_for(1, visibility_s)
+    }
+
+    /// The same, with another long poll.
+    pub(crate) fn polled_for(&self, wait_s: i32, visibility_s: i32) -> SqsQueue {
+        let config = QueueConfig { wait_s, visibility_s };
         SqsQueue::new(self.client.clone(), &self.url, &self.dead_letter_url, config)
     }
 
@@ -80,15 +86,21 @@ impl Queues {
     }
 }
 
-/// The real queue, with a note of each time for which a message was told to rest.
+/// The real queue, with a note of each receive, and of each time for which a message was told to rest.
 pub(crate) struct WatchedQueue {
     inner: SqsQueue,
+    receives: Arc<AtomicU64>,
     rests_ms: Arc<Mutex<Vec<u64>>>,
 }
 
 impl WatchedQueue {
     pub(crate) fn over(inner: SqsQueue) -> Self {
-        Self { inner, rests_ms: Arc::default() }
+        Self { inner, receives: Arc::default(), rests_ms: Arc::default() }
+    }
+
+    /// How many receives began so far.
+    pub(crate) fn receives(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.receives)
     }
 
     /// The times so far, in milliseconds.
@@ -99,6 +111,7 @@ impl WatchedQueue {
 
 impl Queue for WatchedQueue {
     async fn receive(&self, max: usize) -> PortResult<Vec<Delivery>> {
+        self.receives.fetch_add(1, Ordering::Relaxed);
         self.inner.receive(max).await
     }
 

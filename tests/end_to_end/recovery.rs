@@ -24,14 +24,12 @@ async fn recovers_inserting_events_with_accepted_billing_without_consuming_usage
 
 #[tokio::test]
 async fn a_worker_killed_before_or_after_any_effect_charges_and_stores_once() {
-    let world = World::new().await;
     let mut effects = Vec::new();
     for call in 1.. {
         let mut ended = Vec::new();
         for edge in [Edge::Before, Edge::After] {
             // A space of its own for each kill, so that every count is of one event.
-            let world =
-                World { space: crate::engines::unique_space(), stores: world.stores.clone(), ..World::new().await };
+            let world = World::new().await;
             let message = world.message("a");
             let script =
                 Script::new(move |point| if (point.edge, point.total) == (edge, call) { Act::Stop } else { Act::Go });

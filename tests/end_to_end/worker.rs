@@ -1,5 +1,6 @@
 //! The receive loop on a real queue.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -194,4 +195,23 @@ async fn twenty_copies_of_a_message_over_two_workers_charge_once() {
     assert_eq!(queues.dead_letters().await, []);
     let verdict = world.deliver(&message).await;
     assert_eq!(verdict, Verdict::Acknowledge(Outcome::Already(Status::Inserted)));
+}
+
+#[tokio::test]
+async fn a_message_that_an_open_poll_brings_while_the_worker_stops_is_handed_back_at_once() {
+    let world = World::new().await;
+    let queues = Queues::create(&world).await;
+    let message = world.message("a");
+    let queue = WatchedQueue::over(queues.polled_for(10, VISIBILITY_S));
+    let (receives, rests) = (queue.receives(), queue.rests());
+    let worker = Running::start(queue, world.live(), settings(VISIBILITY_S, 20_000));
+    until("a poll is open", async || receives.load(Ordering::Relaxed) == 1).await;
+    worker.stop.cancel();
+    queues.send(&[&message]).await;
+    worker.stop().await;
+
+    assert_eq!(*rests.lock().unwrap(), [0], "the poll brought it, and it was handed back");
+    let again = queues.receive().await;
+    assert_eq!(again.first().map(|delivery| delivery.body.as_str()), Some(message.body.as_str()));
+    assert_eq!(world.count(&message.key).await, Count::of("absent"), "nothing was begun");
 }

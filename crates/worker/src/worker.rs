@@ -102,12 +102,15 @@ async fn poll<Q: Queue, P: Ports>(run: Arc<Run<Q, P>>) {
     let mut failures = 0;
     while !run.stop.is_cancelled() {
         let Some(mut slots) = free_slots(&run).await else { return };
-        // A poll that is dropped may have taken messages: they come again after their visibility.
-        let received = tokio::select! {
-            () = run.stop.cancelled() => return,
-            received = run.queue.receive(RECEIVE) => received,
-        };
+        // A poll under way is waited for even when the worker stops: what it brings would otherwise stay hidden for a
+        // whole visibility. It ends by itself after the queue's long poll, and with the grace at the latest.
+        let Some(received) = run.give_up.run_until_cancelled(run.queue.receive(RECEIVE)).await else { return };
         match received {
+            Ok(deliveries) if run.stop.is_cancelled() => {
+                for delivery in deliveries {
+                    hand_back(&*run.queue, &delivery.receipt, HandBack::Stopping.rest_ms()).await;
+                }
+            }
             Ok(deliveries) => {
                 failures = 0;
                 for delivery in deliveries {
