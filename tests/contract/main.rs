@@ -85,3 +85,12 @@ on_both_benches! {
         an_event_that_nobody_billed_is_not_given_up
         a_closed_event_is_not_given_up;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_sequences_of_operations_answer_alike_in_memory_and_on_the_engines() {
+    let config = engines::config();
+    let stores = tollgate_stores::connect::Stores::connect(&config).await.unwrap();
+    let report = tollgate_tests::accord::run(&stores, &engines::unique("accord"), 1_500, 1).await;
+    let report = report.unwrap_or_else(|difference| panic!("{difference}"));
+    assert!(report.operations >= 1_500);
+}

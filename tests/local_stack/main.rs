@@ -1,7 +1,5 @@
 //! The local stack's own tests, which are in Python as it is: here so that one command passes all tests.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
-
 use std::path::Path;
 use std::process::Command;
 

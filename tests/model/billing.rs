@@ -17,7 +17,7 @@ const AGAIN: Step = Step::ReadPlan { strong: true };
 impl Turn<'_> {
     /// Does the next effect of accepting the bill.
     pub(super) fn bill(&mut self, how: How) {
-        match self.hand().step {
+        match self.held().step {
             Step::ReadPlan { strong } => self.read_plan(strong, how),
             Step::Consume(read) => self.consume(read, how),
             Step::ReadLedger { count, sent } => self.read_ledger(count, sent),
@@ -64,12 +64,12 @@ impl Turn<'_> {
     }
 
     /// The month that pays: the item's, never the message's and never today's.
-    fn month(&mut self) -> u8 {
+    fn month(&self) -> u8 {
         let of_item = self.item().map_or(0, |item| item.month);
         if self.lacks(Mutant::MonthOfNow) { u8::from(self.state.is_next_month) } else { of_item }
     }
 
-    fn count(&mut self) -> u8 {
+    fn count(&self) -> u8 {
         let month = self.month();
         self.state.meter[usize::from(month)]
     }
@@ -190,7 +190,6 @@ impl Turn<'_> {
 }
 
 fn exhausted(read: LimitRead, count: u8) -> Step {
-    let rejection =
-        Rejection { reason: RejectedReason::LimitExhausted, limit_seen: read.limit, count_seen: count };
+    let rejection = Rejection { reason: RejectedReason::LimitExhausted, limit_seen: read.limit, count_seen: count };
     Step::Reject { rejection, is_stale: read.is_stale }
 }

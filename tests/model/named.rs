@@ -6,7 +6,7 @@ macro_rules! named {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         $vis enum $name {
-            $(#[doc = $text] $variant),+
+            $(#[doc = concat!("`", $text, "`")] $variant),+
         }
 
         impl $name {

@@ -13,7 +13,7 @@ use super::turn::Turn;
 impl Turn<'_> {
     /// Does the next effect of storing.
     pub(super) fn put_away(&mut self, how: How) {
-        match self.hand().step {
+        match self.held().step {
             Step::Archive => self.archive(how),
             Step::Insert => self.insert(how),
             Step::RecordQuarantine => self.record_quarantine(how),
@@ -44,7 +44,7 @@ impl Turn<'_> {
         if self.item().is_some_and(|item| item.status == Status::Uninsertable) {
             self.seen.note(Sighting::LateInsert);
         }
-        let billed_as = self.hand().checkpoint.unwrap_or(BilledAs::Internal);
+        let billed_as = self.held().checkpoint.unwrap_or(BilledAs::Internal);
         self.state.rows[event].insert(object, billed_as);
         match how {
             // The base row is durable all the same, and the error is one of those that count against the row.
@@ -64,7 +64,7 @@ impl Turn<'_> {
         if self.state.is_breaker_open && !self.lacks(Mutant::QuarantineUnderBreaker) {
             return self.hand_back(Sighting::VerdictBreaker);
         }
-        let seen = self.hand().quarantines;
+        let seen = self.held().quarantines;
         let answer = self.write(Change::RecordQuarantine(seen));
         if how == How::AnswerLost {
             return;

@@ -29,7 +29,7 @@ pub(super) struct Turn<'a> {
 impl Turn<'_> {
     /// Does the worker's next effect, as `how` says.
     pub(super) fn act(&mut self, how: How) {
-        match self.hand().step {
+        match self.held().step {
             Step::Idle => {}
             Step::Claim => self.claim(how),
             Step::Probe => self.probe(how),
@@ -43,7 +43,8 @@ impl Turn<'_> {
             Step::Archive | Step::Insert | Step::RecordQuarantine | Step::MarkUninsertable => self.put_away(how),
             Step::MarkInserted => self.mark_inserted(how),
             Step::KeepConflict => {
-                self.state.is_conflict_kept[self.event()] = true;
+                let event = self.event();
+                self.state.is_conflict_kept[event] = true;
                 self.go_unless_lost(how, Step::RecordConflict);
             }
             Step::RecordConflict => self.record_conflict(how),
@@ -55,21 +56,28 @@ impl Turn<'_> {
         self.mutant == Some(mutant)
     }
 
+    /// What the worker holds.
+    pub(super) fn held(&self) -> &Worker {
+        &self.state.workers[self.worker]
+    }
+
     pub(super) fn hand(&mut self) -> &mut Worker {
         &mut self.state.workers[self.worker]
     }
 
-    pub(super) fn message(&mut self) -> Message {
-        self.world.messages[usize::from(self.hand().message)]
+    /// The message that the worker works on.
+    pub(super) fn message(&self) -> Message {
+        self.world.messages[usize::from(self.held().message)]
     }
 
-    pub(super) fn event(&mut self) -> usize {
+    /// The event that it is about.
+    pub(super) fn event(&self) -> usize {
         usize::from(self.message().event)
     }
 
-    pub(super) fn item(&mut self) -> Option<Item> {
-        let event = self.event();
-        self.state.ledger[event]
+    /// The event's ledger item, as it is now.
+    pub(super) fn item(&self) -> Option<Item> {
+        self.state.ledger[self.event()]
     }
 
     pub(super) fn go(&mut self, step: Step) {
@@ -135,7 +143,7 @@ impl Turn<'_> {
         let event = self.event();
         let has_twin = !self.state.twins[event].is_empty() || self.lacks(Mutant::ProbeOfOneTable);
         let is_present = !self.state.rows[event].is_empty() && has_twin && how != How::ProbeLags;
-        let checkpoint = self.hand().checkpoint.is_some();
+        let checkpoint = self.held().checkpoint.is_some();
         if is_present && !checkpoint && self.item().is_some_and(|item| item.checkpoint.is_some()) {
             self.seen.note(Sighting::RowBeforeCheckpoint);
         }
@@ -150,7 +158,7 @@ impl Turn<'_> {
         self.seen.note(Sighting::ALL[usize::from(scenario.number) - 1]);
         match scenario.entry {
             Entry::AcceptBilling => {
-                if self.hand().checkpoint.is_some() {
+                if self.held().checkpoint.is_some() {
                     self.state.breaches.note(Breach::BilledAgain);
                 }
                 self.go(Step::ReadPlan { strong: false });
@@ -218,7 +226,7 @@ impl Turn<'_> {
     /// Ends the delivery with an acknowledgement; what the worker had in memory is not asked any more.
     pub(super) fn finish(&mut self, verdict: Sighting) {
         self.seen.note(verdict);
-        let message = self.hand().message;
+        let message = self.held().message;
         *self.hand() = Worker { message, step: Step::Acknowledge, ..Worker::IDLE };
     }
 
@@ -229,7 +237,7 @@ impl Turn<'_> {
         if is_conflict && !is_kept {
             self.state.breaches.note(Breach::ConflictForgotten);
         }
-        let message = usize::from(self.hand().message);
+        let message = usize::from(self.held().message);
         // A delete that is lost costs a redelivery.
         self.state.waiting[message] += u8::from(how == How::AnswerLost);
         *self.hand() = Worker::IDLE;
@@ -238,7 +246,7 @@ impl Turn<'_> {
     /// Ends the delivery: the queue delivers it again.
     pub(super) fn hand_back(&mut self, verdict: Sighting) {
         self.seen.note(verdict);
-        let message = usize::from(self.hand().message);
+        let message = usize::from(self.held().message);
         self.state.waiting[message] += 1;
         *self.hand() = Worker::IDLE;
     }
@@ -249,14 +257,14 @@ impl Turn<'_> {
         if !self.world.past.halts() {
             self.state.breaches.note(Breach::Halted);
         }
-        let message = usize::from(self.hand().message);
+        let message = usize::from(self.held().message);
         self.state.is_dead[message] = true;
         *self.hand() = Worker::IDLE;
     }
 
     /// The archived object of this delivery, under the stamp that the worker holds.
-    pub(super) fn object(&mut self) -> Object {
-        Object { payload: self.message().payload, stamp: self.hand().stamp }
+    pub(super) fn object(&self) -> Object {
+        Object { payload: self.message().payload, stamp: self.held().stamp }
     }
 
     /// Whether one more refusal reaches the last one.

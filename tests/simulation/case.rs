@@ -6,7 +6,7 @@ use std::fmt;
 
 /// The plan of the one space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tier {
+pub(super) enum Tier {
     /// Capped.
     Free,
     /// Plus, in good standing.
@@ -19,7 +19,7 @@ pub enum Tier {
 
 /// How much room the month has when the schedule begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Room {
+pub(super) enum Room {
     /// More than all deliveries can use.
     Left,
     /// One unit, and a counter that others moved before.
@@ -44,7 +44,7 @@ impl Room {
 
 /// What one message carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub(super) enum Part {
     /// The event.
     Event,
     /// The same event, sent again.
@@ -61,7 +61,7 @@ pub enum Part {
 
 /// A move of the environment; each happens once, at any moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Move {
+pub(super) enum Move {
     /// The clock passes midnight of the 1st.
     MonthEnd,
     /// Longer than the spacing of two quarantines passes.
@@ -84,7 +84,7 @@ pub enum Move {
 
 /// How the world differs from the ordinary when the schedule begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Twist {
+pub(super) enum Twist {
     /// Not at all.
     Plain,
     /// ClickHouse refuses the first event's row.
@@ -103,12 +103,8 @@ pub enum Twist {
 
 const TIERS: [(Tier, &str); 4] =
     [(Tier::Free, "free"), (Tier::Plus, "plus-active"), (Tier::Lapsed, "plus-inactive"), (Tier::Internal, "internal")];
-const ROOMS: [(Room, &str); 4] = [
-    (Room::Left, "room-left"),
-    (Room::LastUnit, "last-unit"),
-    (Room::SoleUnit, "sole-unit"),
-    (Room::Full, "full"),
-];
+const ROOMS: [(Room, &str); 4] =
+    [(Room::Left, "room-left"), (Room::LastUnit, "last-unit"), (Room::SoleUnit, "sole-unit"), (Room::Full, "full")];
 const PARTS: [(Part, char); 6] = [
     (Part::Event, 'E'),
     (Part::Double, 'D'),
@@ -153,24 +149,24 @@ fn value_of<T: Copy, W: PartialEq>(table: &[(T, W)], word: &W) -> Option<T> {
 
 impl Move {
     /// Its letter in a name and in a path.
-    pub fn letter(self) -> char {
+    pub(super) fn letter(self) -> char {
         word_of(&MOVES, &self).unwrap_or('?')
     }
 }
 
 /// One case: everything that a schedule needs but its choices.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Case {
+pub(super) struct Case {
     /// The plan.
-    pub tier: Tier,
+    pub(super) tier: Tier,
     /// The room.
-    pub room: Room,
+    pub(super) room: Room,
     /// The messages; the first two are in flight at once, and so are all others.
-    pub cast: Vec<Part>,
+    pub(super) cast: Vec<Part>,
     /// What the environment does.
-    pub moves: Vec<Move>,
+    pub(super) moves: Vec<Move>,
     /// How the world begins.
-    pub twist: Twist,
+    pub(super) twist: Twist,
 }
 
 impl fmt::Display for Case {
@@ -186,7 +182,7 @@ impl fmt::Display for Case {
 
 impl Case {
     /// Reads a case's name.
-    pub fn parse(name: &str) -> Option<Self> {
+    pub(super) fn parse(name: &str) -> Option<Self> {
         let [tier, room, cast, moves, twist] = name.split('/').collect::<Vec<_>>().try_into().ok()?;
         let moves = moves.trim_matches('-');
         Some(Self {

@@ -8,7 +8,7 @@ use crate::memory::{Effect, Fault};
 
 /// What becomes of an actor's next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Act {
+pub(super) enum Act {
     /// The worker receives the message and runs up to its first effect.
     Receive,
     /// The effect happens and is answered.
@@ -43,7 +43,7 @@ pub enum Act {
 
 impl Act {
     /// Every act, with its letter in a path.
-    pub const ALL: [(Self, char); 15] = [
+    pub(super) const ALL: [(Self, char); 15] = [
         (Self::Receive, 'r'),
         (Self::Apply, 'a'),
         (Self::NotApplied, 'x'),
@@ -100,7 +100,7 @@ impl Act {
 
 /// One choice of the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Choice {
+pub(super) enum Choice {
     /// An actor's next step.
     Actor(u8, Act),
     /// A message whose worker died, or that was handed back, is received again by a new actor.
@@ -121,7 +121,7 @@ impl fmt::Display for Choice {
 
 impl Choice {
     /// Reads one word of a path.
-    pub fn parse(word: &str) -> Option<Self> {
+    pub(super) fn parse(word: &str) -> Option<Self> {
         let mut letters = word.chars();
         let (first, second) = (letters.next()?, letters.next()?);
         let digit = |letter: char| letter.to_digit(16).and_then(|digit| u8::try_from(digit).ok());
@@ -173,33 +173,46 @@ fn objects(event: u8) -> u32 {
     1 << (2 * MAX_EVENTS + event)
 }
 
+/// Everything that a delivery of this event may write, wherever it stands.
+pub(super) fn all_of(event: u8) -> u32 {
+    item(event) | rows(event) | objects(event) | METERS
+}
+
 impl Footprint {
     pub(super) fn writing(writes: u32) -> Self {
         Self { reads: 0, writes }
     }
 
     /// Of a step that runs on to the next announcement: every one may read the clock.
-    pub(super) fn of(effect: Option<Effect>, event: u8, act: Act) -> Self {
+    pub(super) fn of(effect: Effect, event: u8, act: Act) -> Self {
         let mut print = Self { reads: CLOCK, writes: 0 };
-        let touches = act.touches_the_world() || act == Act::Lag;
-        match effect.filter(|_| touches) {
-            Some(Effect::ReadItem) => print.reads |= item(event),
-            Some(Effect::ReadCount) => print.reads |= METERS,
-            Some(Effect::ReadSpace) => print.reads |= SPACES,
-            Some(Effect::ProbeRow) => print.reads |= rows(event),
-            Some(Effect::InsertRows) => print.writes |= rows(event),
-            Some(Effect::PutObject) => print.writes |= objects(event),
-            Some(Effect::Consume) => print.writes |= item(event) | METERS,
-            Some(effect) if effect.is_write() => print.writes |= item(event),
+        if !act.touches_the_world() && act != Act::Lag {
+            return print;
+        }
+        match effect {
+            Effect::ReadItem => print.reads |= item(event),
+            Effect::ReadCount => print.reads |= METERS,
+            Effect::ReadSpace => print.reads |= SPACES,
+            Effect::ProbeRow => print.reads |= rows(event),
+            Effect::InsertRows => print.writes |= rows(event),
+            Effect::PutObject => print.writes |= objects(event),
+            Effect::Consume => print.writes |= item(event) | METERS,
+            effect if effect.is_write() => print.writes |= item(event),
             _ => {}
         }
         print
     }
 
-    /// The same, and it takes from the budgets of these numbers.
-    pub(super) fn taking(mut self, budgets: &[usize]) -> Self {
-        self.writes |= budgets.iter().fold(0, |bits, budget| bits | 1 << (BUDGETS as usize + budget));
+    /// The same, and it takes the last of these budgets.
+    pub(super) fn taking(mut self, budgets: impl Iterator<Item = usize>) -> Self {
+        self.writes |= budgets.fold(0, |bits, budget| bits | 1 << (BUDGETS as usize + budget));
         self
+    }
+
+    /// Whether somebody who writes these can change what it does. Who takes the last of a budget changes nothing: what
+    /// is then possible no longer is.
+    pub(super) fn can_be_changed_by(self, writes: u32) -> bool {
+        (self.reads | self.writes) & writes & ((1 << BUDGETS) - 1) != 0
     }
 
     pub(super) fn is_independent_of(self, other: Self) -> bool {
@@ -238,13 +251,13 @@ mod tests {
 
     #[test]
     fn what_touches_the_same_thing_does_not_change_places() {
-        let print = |effect, event| Footprint::of(Some(effect), event, Act::Apply);
+        let print = |effect, event| Footprint::of(effect, event, Act::Apply);
         assert!(!print(Effect::Claim, 0).is_independent_of(print(Effect::ReadItem, 0)));
         assert!(print(Effect::Claim, 0).is_independent_of(print(Effect::Claim, 1)));
         assert!(!print(Effect::Consume, 0).is_independent_of(print(Effect::Consume, 1)), "they share the meter");
         assert!(print(Effect::ReadSpace, 0).is_independent_of(print(Effect::ReadSpace, 0)));
         assert!(!print(Effect::ReadSpace, 0).is_independent_of(Footprint::writing(SPACES)));
-        let lost = Footprint::of(Some(Effect::Claim), 0, Act::NotApplied).taking(&[1]);
-        assert!(!lost.is_independent_of(Footprint::of(Some(Effect::Claim), 1, Act::NotApplied).taking(&[1])));
+        let lost = Footprint::of(Effect::Claim, 0, Act::NotApplied).taking([1].into_iter());
+        assert!(!lost.is_independent_of(Footprint::of(Effect::Claim, 1, Act::NotApplied).taking([1].into_iter())));
     }
 }

@@ -8,8 +8,8 @@ use tollgate_domain::ledger::{Checkpoint, EventKey, NewClaim, Rejection};
 use tollgate_domain::period::PeriodMonth;
 use tollgate_domain::plan::{Limit, SpaceRecord};
 use tollgate_domain::ports::{
-    Archive, Billing, Conditional, Consumption, Freshness, Image, InsertError, Ledger, PortError, PortResult, Put, Rows,
-    Spaces,
+    Archive, Billing, Conditional, Consumption, Freshness, Image, InsertError, Ledger, PortError, PortResult, Put,
+    Rows, Spaces,
 };
 use tollgate_domain::row::Row;
 use tollgate_domain::space::SpaceId;
@@ -40,6 +40,8 @@ pub enum Lie {
     RejectionFromMemory,
     /// A transaction without an answer counts as done.
     NoAnswerMeansDone,
+    /// A message that was handed back is deleted: the loop's own lie, no port's.
+    HandedBackMeansDone,
     /// *Mark inserted* is refused, with an image that gives no reason for it.
     RefusedMarks,
 }

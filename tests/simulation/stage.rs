@@ -64,6 +64,10 @@ pub(super) struct Stage {
     space: SpaceId,
 }
 
+fn poison(world: &World, key: EventKey) {
+    world.with(|state| state.poison.insert(key, POISON_CODE));
+}
+
 /// Runs a future that never has to wait.
 pub(super) fn at_once<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -115,7 +119,10 @@ impl Stage {
         let (limit_events, used) = case.room.limit_and_used();
         let internal = if case.tier == Tier::Internal { BTreeSet::from([space.clone()]) } else { BTreeSet::new() };
         let policy = PlanPolicy { internal_spaces: internal, default_free_limit: limit(limit_events) };
-        let moves_plans = case.moves.iter().any(|one| !matches!(one, Move::MonthEnd | Move::SpacingPasses | Move::Drift | Move::Mend));
+        let moves_plans = case
+            .moves
+            .iter()
+            .any(|one| !matches!(one, Move::MonthEnd | Move::SpacingPasses | Move::Drift | Move::Mend));
         // Who used the month before did so as a free space.
         let changed = moves_plans || (used > 0 && case.tier != Tier::Free);
         let mut stage = Self {
@@ -180,10 +187,10 @@ impl Stage {
         let key = first.key();
         match self.case.twist {
             Twist::Plain | Twist::Flapping => {}
-            Twist::Poison => world.with(|state| drop(state.poison.insert(key, POISON_CODE))),
+            Twist::Poison => poison(world, key),
             Twist::RefusedTwice => {
                 let noon = world.with(|state| state.now);
-                world.with(|state| drop(state.poison.insert(key, POISON_CODE)));
+                poison(world, key);
                 for hours_ago in [2, 1] {
                     world.set_now(noon.saturating_add_ms(-hours_ago * HOUR_MS));
                     at_once(self.deliver(world, Lie::None, &first.encode().into()));
@@ -236,14 +243,22 @@ impl Stage {
             Move::SpacingPasses => {
                 state.now = state.now.saturating_add_ms(i64::try_from(SPACING_MS).unwrap_or(i64::MAX));
             }
-            Move::Upgrade(remembered) => self.change_plan(state, remembered, |entry| entry.subscription = Subscription::PlusActive),
-            Move::Lapse(remembered) => self.change_plan(state, remembered, |entry| entry.subscription = Subscription::PlusInactive),
-            Move::Downgrade(remembered) => self.change_plan(state, remembered, |entry| entry.subscription = Subscription::Free),
+            Move::Upgrade(remembered) => {
+                self.change_plan(state, remembered, |entry| entry.subscription = Subscription::PlusActive);
+            }
+            Move::Lapse(remembered) => {
+                self.change_plan(state, remembered, |entry| entry.subscription = Subscription::PlusInactive);
+            }
+            Move::Downgrade(remembered) => {
+                self.change_plan(state, remembered, |entry| entry.subscription = Subscription::Free);
+            }
             Move::Raise(remembered) => {
                 let raised = limit(self.case.room.limit_and_used().0 + 1);
                 self.change_plan(state, remembered, |entry| entry.monthly_limit = Some(raised));
             }
-            Move::Lower(remembered) => self.change_plan(state, remembered, |entry| entry.monthly_limit = Some(limit(1))),
+            Move::Lower(remembered) => {
+                self.change_plan(state, remembered, |entry| entry.monthly_limit = Some(limit(1)));
+            }
             Move::Drift => {
                 if let Some(first) = self.followed.first() {
                     state.poison.insert(first.key.clone(), POISON_CODE);

@@ -69,9 +69,13 @@ impl Watch {
         let charged = self.seen.iter().flatten().filter(|seen| free(seen)).count() as u64;
         let mut counted = 0;
         for ((_, month), count) in &state.meters {
-            let of_month = self.seen.iter().flatten().filter(|seen| free(seen) && seen.stamps.2 == *month).count() as u64;
+            let of_month =
+                self.seen.iter().flatten().filter(|seen| free(seen) && seen.stamps.2 == *month).count() as u64;
             if of_month != *count {
-                return Err(breach(Invariant::MeterEqualsCheckpoints, &format!("{month}: {count}, checkpoints {of_month}")));
+                return Err(breach(
+                    Invariant::MeterEqualsCheckpoints,
+                    &format!("{month}: {count}, checkpoints {of_month}"),
+                ));
             }
             counted += count;
         }

@@ -2,11 +2,24 @@
 //!
 //! Nothing here retries, sleeps or reads a clock: a test that fails, fails again with the same seed.
 
+#[path = "../accord/mod.rs"]
+pub mod accord;
 pub mod auditor;
+#[path = "../chaos/mod.rs"]
+pub mod chaos;
 pub mod expected;
+#[path = "../faults/mod.rs"]
+pub mod faults;
 pub mod input;
+pub mod live;
+#[path = "../matrix/mod.rs"]
+pub mod matrix;
 pub mod memory;
+#[path = "../model/mod.rs"]
+pub mod model;
 pub mod sent;
+#[path = "../simulation/mod.rs"]
+pub mod simulation;
 pub mod snapshot;
 pub mod spelling;
 pub mod strategies;

@@ -126,7 +126,7 @@ pub trait Ledger: Send + Sync + 'static {
     /// Gives the row up; refused below [`crate::ledger::MAX_QUARANTINES`].
     fn mark_uninsertable(&self, key: &EventKey, now: UtcMillis)
     -> impl Future<Output = PortResult<Conditional>> + Send;
-    /// Keeps another fingerprint that came under the same id; a repeat changes nothing.
+    /// Keeps another fingerprint that came under the same id; a repeat is counted once.
     fn record_conflict(
         &self,
         key: &EventKey,

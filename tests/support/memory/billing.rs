@@ -3,7 +3,7 @@
 use tollgate_domain::ledger::{Checkpoint, EventKey, Rejection, Write};
 use tollgate_domain::period::PeriodMonth;
 use tollgate_domain::plan::{BilledAs, Limit};
-use tollgate_domain::ports::{Billing, Conditional, Consumption, PortResult};
+use tollgate_domain::ports::{Billing, Conditional, Consumption, Image, PortResult};
 use tollgate_domain::space::SpaceId;
 use tollgate_domain::time::UtcMillis;
 
@@ -35,9 +35,11 @@ impl State {
         let full = self.meters.get(&meter).copied().filter(|count| capped && *count >= limit.get());
         let open =
             self.ledger.get(key).is_some_and(|item| status_after(self.forgotten, item, Write::Consume).is_some());
-        let refusal = (!open || self.unreadable.contains_key(key)).then(|| self.image(key));
-        if full.is_some() || refusal.is_some() {
-            return Consumption::Cancelled { ledger: refusal, count: full };
+        let refused = !open || self.unreadable.contains_key(key);
+        if full.is_some() || refused {
+            // Where there is no item there is no image: its absence from the answer proves nothing.
+            let image = refused.then(|| self.image(key)).filter(|image| *image != Image::Absent);
+            return Consumption::Cancelled { ledger: image, count: full };
         }
         self.stamp(key, Write::Consume, checkpoint);
         *self.meters.entry(meter).or_default() += 1;
@@ -145,7 +147,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_consumed_twice_after_a_rejection_or_without_a_claim() {
         let (world, Example { item, claim, .. }) = (World::new(), example());
-        let absent = Consumption::Cancelled { ledger: Some(Image::Absent), count: None };
+        let absent = Consumption::Cancelled { ledger: None, count: None };
         assert_eq!(consume(&world, &item, 9).await, absent);
         world.ledger().claim(&claim).await.unwrap();
         assert_eq!(consume(&world, &item, 9).await, Consumption::Consumed);

@@ -139,9 +139,9 @@ impl Ledger for MemoryLedger {
                     Write::RecordConflict,
                     |_| true,
                     |item| {
-                        let has_room = item.conflicts.len() < MAX_CONFLICTS_KEPT;
-                        if has_room && item.conflicts.insert(fingerprint.clone()) {
-                            item.updated_at = now;
+                        item.updated_at = now;
+                        if item.conflicts.len() < MAX_CONFLICTS_KEPT {
+                            item.conflicts.insert(fingerprint.clone());
                         }
                     },
                 ))
@@ -295,7 +295,7 @@ mod tests {
             assert_eq!(ledger.record_conflict(key, &other(0), now).await, Ok(Conditional::Applied));
         }
         assert_eq!(item(&world, key).conflicts.len(), 1);
-        assert_eq!(item(&world, key).updated_at, claim.now.saturating_add_ms(1), "a repeat changes nothing");
+        assert_eq!(item(&world, key).updated_at, claim.now.saturating_add_ms(2), "a repeat is seen, and counted once");
         assert_eq!(item(&world, key).attention, Some(Attention::Conflict));
         for n in 1..=MAX_CONFLICTS_KEPT {
             assert_eq!(ledger.record_conflict(key, &other(n), claim.now).await, Ok(Conditional::Applied));
