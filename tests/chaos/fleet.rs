@@ -17,11 +17,12 @@ const WORKERS: u64 = 4;
 const PERCENT: usize = 5;
 /// Milliseconds between two kills: at least, and how much more at most.
 const KILL_EVERY_MS: (u64, usize) = (300, 700);
-/// A short visibility, so that what a killed worker held comes again soon.
+/// A short visibility, so that what a killed worker held comes again soon; little in work, since the emulator answers one
+/// call after the other: more than it can answer within a time-out would all have to be asked again.
 const SETTINGS: [(&str, &str); 4] = [
     ("TOLLGATE_VISIBILITY_S", "6"),
     ("TOLLGATE_RECEIVE_WAIT_S", "1"),
-    ("TOLLGATE_MAX_IN_WORK", "100"),
+    ("TOLLGATE_MAX_IN_WORK", "30"),
     ("RUST_LOG", "warn"),
 ];
 

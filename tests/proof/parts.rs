@@ -62,18 +62,17 @@ impl Runner {
     }
 
     fn model(&self, summary: &mut Summary) -> anyhow::Result<()> {
-        let report = model::run(self.model_size(), &told)?;
+        let size = if self.extent.full { model::Size::Full } else { model::Size::Ci };
+        let report = model::run(size, &told)?;
         summary.model_states = Some(report.states);
         Ok(())
     }
 
-    fn model_size(&self) -> model::Size {
-        if self.extent.full { model::Size::Full } else { model::Size::Ci }
-    }
-
     fn mutants(&self, summary: &mut Summary) -> anyhow::Result<()> {
         let simulated = simulation::run_mutants(MOST_SCHEDULES_A_MUTANT, &told);
-        let modelled = model::run_mutants(self.model_size());
+        // The small worlds already show every loss; the larger ones show it again.
+        let size = if self.extent.full { model::Size::Ci } else { model::Size::Test };
+        let modelled = model::run_mutants(size);
         for verdict in &modelled {
             match verdict.caught {
                 Some(caught) => {
