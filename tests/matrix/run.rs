@@ -17,7 +17,7 @@ use crate::faults::{Edge, Rule};
 use crate::live::{Engines, Program, Queues, WorkerSettings, snapshot};
 
 /// Until the fault must have struck.
-const STRIKE: Duration = Duration::from_secs(25);
+const STRIKE: Duration = Duration::from_mins(1);
 /// Until every message must be acknowledged after that.
 const DONE: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(100);

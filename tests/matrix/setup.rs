@@ -106,8 +106,10 @@ impl Setup {
         match self.case.effect {
             // The SDK asks again, and is told of an item: its own.
             WireEffect::Probe => once(WireEffect::Claim, Edge::AnswerLost),
-            // A cancellation that proves nothing: both facts are read.
-            WireEffect::ReadLedger | WireEffect::ReadCount => once(WireEffect::Consume, Edge::Conflicted),
+            // A cancellation that proves nothing: both facts are read. Twice, so that a duplicate does not pay meanwhile.
+            WireEffect::ReadLedger | WireEffect::ReadCount => {
+                vec![Rule { effect: WireEffect::Consume, edge: Edge::Conflicted, times: 2 }]
+            }
             // The SDK puts again, and the key is taken: by itself.
             WireEffect::GetObject => once(WireEffect::PutEvent, Edge::AnswerLost),
             WireEffect::RecordQuarantine => once(WireEffect::Insert, Edge::Poisoned),

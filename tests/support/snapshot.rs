@@ -94,9 +94,13 @@ impl Snapshot {
             }
         }
         let twins: BTreeSet<_> = self.events_billing.iter().map(|row| (&row.space, &row.event_id)).collect();
-        let both: BTreeSet<_> =
-            self.events.iter().map(|row| (&row.space, &row.event_id)).filter(|id| twins.contains(id)).collect();
-        for (space, _) in both {
+        for (space, _) in twins {
+            if let Ok(space) = SpaceId::parse(space) {
+                counts.entry(space).or_default().billing_rows += 1;
+            }
+        }
+        let rows: BTreeSet<_> = self.events.iter().map(|row| (&row.space, &row.event_id)).collect();
+        for (space, _) in rows {
             if let Ok(space) = SpaceId::parse(space) {
                 counts.entry(space).or_default().rows += 1;
             }

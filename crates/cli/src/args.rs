@@ -17,15 +17,15 @@ Exit codes:
   0  done, and everything is as it should be
   1  done, and something is not: the demo differs, an event was refused or is unknown
   2  wrong usage, input or configuration: nothing was done
-  3  an engine gave no answer: run the same command again";
+  3  an engine or the front door gave no answer, or the work was begun and not finished: run the same command again";
 
 /// Usage billing that charges each event exactly once.
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, about = "Usage billing that charges each event exactly once", after_help = EXIT_CODES)]
 pub struct Arguments {
-    /// Local stack to work on, where the environment does not say where everything is
-    #[arg(long, global = true, default_value = "dev", env = "TOLLGATE_STACK", value_name = "NAME")]
-    pub stack: String,
+    /// Local stack to work on, where the environment does not say where everything is: `demo` for the demo, else `dev`
+    #[arg(long, global = true, env = "TOLLGATE_STACK", value_name = "NAME")]
+    pub stack: Option<String>,
     /// What to do
     #[command(subcommand)]
     pub command: Command,

@@ -71,8 +71,13 @@ pub struct SpaceCounts {
     pub meter: u64,
     /// Events whose payload is archived; conflicting payloads are not counted.
     pub archived: u64,
-    /// Events with a row in both tables.
+    /// Events with a row in `events`.
     pub rows: u64,
+    /// Events with a row in `events_billing`, from which Plus is billed.
+    pub billing_rows: u64,
+    /// Things that should not be there: payloads or rows of events that are not inserted, rows of another month or
+    /// billed as something else than the ledger says.
+    pub strays: u64,
     /// Ids of which a second payload was seen.
     pub conflicting_ids: u64,
 }
@@ -160,6 +165,8 @@ impl Expected {
                 ("meter", counted.meter, expected.meter),
                 ("archived", counted.archived, expected.inserted),
                 ("rows", counted.rows, expected.inserted),
+                ("billing_rows", counted.billing_rows, expected.inserted),
+                ("strays", counted.strays, 0),
             ] {
                 if counted != expected {
                     differences.push(format!("{space}: {what} is {counted}, must be {expected}"));
@@ -225,6 +232,8 @@ mod tests {
             meter: 2,
             archived: 2,
             rows: 2,
+            billing_rows: 2,
+            strays: 0,
             conflicting_ids: 1,
         };
         let with = |counts| expected.differences(&BTreeMap::from([(space("a"), counts)]));
@@ -237,6 +246,8 @@ mod tests {
             (SpaceCounts { meter: 3, ..good }, "meter"),
             (SpaceCounts { archived: 3, ..good }, "archived"),
             (SpaceCounts { rows: 1, ..good }, "rows"),
+            (SpaceCounts { billing_rows: 3, ..good }, "billing_rows"),
+            (SpaceCounts { strays: 1, ..good }, "strays"),
             (SpaceCounts { conflicting_ids: 0, ..good }, "conflicting_ids"),
         ] {
             let told = with(broken);

@@ -21,6 +21,8 @@ const MAX_LINE_BYTES: u64 = 512 * 1024;
 /// One checked line of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
+    /// Its place in the file, from 1.
+    pub(crate) number: usize,
     /// Whose event, where the line says so.
     pub(crate) space: Option<SpaceId>,
     /// The event's id.
@@ -65,7 +67,7 @@ pub(crate) fn lines(
             if text.trim_ascii().is_empty() {
                 continue;
             }
-            return Some(Ok(parse(&text, now).map_err(|problems| BadLine { number, problems })));
+            return Some(Ok(parse(&text, number, now).map_err(|problems| BadLine { number, problems })));
         }
     }))
 }
@@ -79,7 +81,7 @@ fn open(path: &Path) -> anyhow::Result<Box<dyn BufRead + Send>> {
     Ok(if is_gzip { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(BufReader::new(file)) })
 }
 
-fn parse(text: &[u8], now: UtcMillis) -> Result<Line, Vec<Problem>> {
+fn parse(text: &[u8], number: usize, now: UtcMillis) -> Result<Line, Vec<Problem>> {
     let mut value = json::parse(text)?;
     let space = match value.as_object_mut().and_then(|fields| fields.remove("space")) {
         None => None,
@@ -88,7 +90,7 @@ fn parse(text: &[u8], now: UtcMillis) -> Result<Line, Vec<Problem>> {
         })?),
     };
     let event = Event::from_value(&value, now)?;
-    Ok(Line { space, id: event.id(), event: value })
+    Ok(Line { number, space, id: event.id(), event: value })
 }
 
 #[cfg(test)]

@@ -134,11 +134,11 @@ async fn send_space(
         }
         // A repeat of an id goes in a call of its own: within one call the front door folds or refuses it, and the
         // ledger would never hear of a conflict.
-        if call.events.len() >= batch || call.ids.contains(&line.id) {
+        if call.lines.len() >= batch || call.ids.contains(&line.id) {
             call.send(&client, space.as_ref(), &mut counts, &progress).await;
         }
-        call.ids.insert(line.id);
-        call.events.push(line.event);
+        call.ids.insert(line.id.clone());
+        call.lines.push(line);
     }
     call.send(&client, space.as_ref(), &mut counts, &progress).await;
     counts
@@ -148,38 +148,57 @@ async fn send_space(
 #[derive(Default)]
 struct NextCall {
     ids: HashSet<EventId>,
-    events: Vec<Value>,
+    lines: Vec<Line>,
 }
 
 impl NextCall {
     async fn send(&mut self, client: &Client, space: Option<&SpaceId>, counts: &mut SendCounts, progress: &Progress) {
-        let events = std::mem::take(&mut self.events);
         self.ids.clear();
+        let mut lines = std::mem::take(&mut self.lines);
         if counts.unavailable > 0 {
-            counts.count_unsent(events.len());
+            counts.count_unsent(lines.len());
             return;
         }
-        for outcome in client.record_json_batch(&events).await {
-            counts.count(&outcome);
+        let total = lines.len();
+        // A call is taken whole or not at all: those that only another line held back go again without it.
+        while !lines.is_empty() {
+            let events: Vec<Value> = lines.iter().map(|line| line.event.clone()).collect();
+            let outcomes = client.record_json_batch(&events).await;
+            let (held_back, settled): (Vec<_>, Vec<_>) =
+                lines.into_iter().zip(outcomes).partition(|(_, outcome)| matches!(outcome, Outcome::HeldBack));
+            let nobody_is_to_blame = settled.is_empty();
+            for (line, outcome) in settled.iter().chain(held_back.iter().filter(|_| nobody_is_to_blame)) {
+                counts.count(line.number, outcome);
+            }
+            lines = held_back.into_iter().filter(|_| !nobody_is_to_blame).map(|(line, _)| line).collect();
         }
         if counts.unavailable == 0 {
-            progress(space, events.len());
+            progress(space, total);
         }
     }
 }
 
 impl SendCounts {
-    fn count(&mut self, outcome: &Outcome) {
+    fn count(&mut self, number: usize, outcome: &Outcome) {
         self.lines += 1;
-        let place = match outcome {
-            Outcome::Queued { .. } => &mut self.queued,
-            Outcome::QuotaExceeded { .. } => &mut self.quota_exceeded,
-            Outcome::Unavailable { .. } => &mut self.unavailable,
-            _ => &mut self.refused,
+        let (place, told) = match outcome {
+            Outcome::Queued { .. } => (&mut self.queued, None),
+            Outcome::QuotaExceeded { quota } => {
+                let until = quota.resets_at.as_deref().map(|at| format!(" until {at}")).unwrap_or_default();
+                (&mut self.quota_exceeded, Some(format!("the plan {} takes no more events{until}", quota.plan)))
+            }
+            Outcome::Unavailable { reason, .. } => (&mut self.unavailable, Some(reason.clone())),
+            Outcome::Invalid { problems } | Outcome::Conflict { problems } => {
+                let told = problems.iter().map(|p| format!("{}: {}; {}", p.field, p.problem, p.mend));
+                (&mut self.refused, Some(told.collect::<Vec<_>>().join("; ")))
+            }
+            Outcome::Unauthorized { code, detail } => (&mut self.refused, Some(format!("{code}: {detail}"))),
+            Outcome::Refused { status, detail, .. } => (&mut self.refused, Some(format!("status {status}: {detail}"))),
+            _ => (&mut self.refused, Some("not taken".to_owned())),
         };
         *place += 1;
-        if *place == 1 && !matches!(outcome, Outcome::Queued { .. }) {
-            note(format!("first of its kind: {outcome:?}"));
+        if let Some(told) = told.filter(|_| *place <= TOLD_LINES as u64) {
+            note(format!("line {number}: {told}"));
         }
     }
 

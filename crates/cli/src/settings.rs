@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use tollgate_stores::config::{Env, StoreConfig};
 use tollgate_stores::connect::Stores;
 
@@ -14,18 +14,19 @@ const ENDPOINT_VARIABLES: [&str; 4] =
 
 /// The environment, with the variables of a running local stack behind it.
 pub struct Settings {
+    name: String,
     stack: Option<StackRecord>,
 }
 
 impl Settings {
     /// Looks for the local stack called `name`; without one the environment must say everything.
     pub fn of_stack(name: &str) -> anyhow::Result<Self> {
-        Ok(Self { stack: stack::running(name)? })
+        Ok(Self { name: name.to_owned(), stack: stack::running(name)? })
     }
 
     /// The settings that a stack's record gives.
     pub fn from_record(record: StackRecord) -> Self {
-        Self { stack: Some(record) }
+        Self { name: record.name.clone(), stack: Some(record) }
     }
 
     /// A reader of the settings: the environment wins over the stack.
@@ -50,9 +51,20 @@ impl Settings {
     pub fn store_config(&self) -> anyhow::Result<StoreConfig> {
         let mut env = self.env();
         let config = StoreConfig::from_env(&mut env);
-        let mut config = env.finish(config)?;
+        let mut config = env.finish(config).with_context(|| self.what_is_missing())?;
         self.point_at_stack(&mut config);
         Ok(config)
+    }
+
+    /// A word on the stack, for whoever finds variables missing.
+    pub fn what_is_missing(&self) -> String {
+        match &self.stack {
+            Some(stack) => format!("settings, beside those of the local stack {:?}", stack.name),
+            None => format!(
+                "the local stack {0:?} is not up (start it with: tollgate up --stack {0}), and the environment does not say everything",
+                self.name
+            ),
+        }
     }
 
     /// The stores.
@@ -60,27 +72,25 @@ impl Settings {
         Ok(Stores::connect(&self.store_config()?).await?)
     }
 
-    /// Refuses unless every AWS endpoint is on this machine: for what must never touch a deployment.
+    /// Refuses unless every engine is on this machine: for what must never touch a deployment.
     pub fn require_local(&self, what: &str) -> anyhow::Result<()> {
-        let from_env: Vec<String> = ENDPOINT_VARIABLES.iter().filter_map(|name| std::env::var(name).ok()).collect();
+        let from_env = |name: &&str| std::env::var(name).ok().filter(|text| !text.is_empty());
         let from_stack = self.stack.as_ref().map(|stack| stack.aws_endpoint_url.clone());
-        let endpoints: Vec<String> = from_env.into_iter().chain(from_stack).collect();
-        if endpoints.is_empty() || !endpoints.iter().all(|url| is_loopback(url)) {
-            bail!("{what} is for the local stack alone, and the endpoints are not on this machine's loopback");
+        let aws: Vec<String> = ENDPOINT_VARIABLES.iter().filter_map(from_env).chain(from_stack).collect();
+        let clickhouse = self.env().text("CLICKHOUSE_URL");
+        if aws.is_empty() || !aws.iter().chain(&clickhouse).all(|url| is_loopback(url)) {
+            bail!("{what} is for the local stack alone, and not every endpoint is on this machine's loopback");
         }
         Ok(())
     }
 }
 
-/// Whether the URL's host is this machine's loopback.
+/// Whether the URL's host is this machine's loopback. One with user information is not taken for one.
 fn is_loopback(url: &str) -> bool {
-    let Some((_, rest)) = url.split_once("://") else { return false };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = match authority.strip_prefix('[') {
-        Some(v6) => v6.split(']').next().unwrap_or_default(),
-        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
-    };
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    let Ok(uri) = url.parse::<http::Uri>() else { return false };
+    let Some(authority) = uri.authority().filter(|authority| !authority.as_str().contains('@')) else { return false };
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    uri.scheme().is_some() && (host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()))
 }
 
 #[cfg(test)]
@@ -99,6 +109,8 @@ mod tests {
             "",
             "127.0.0.1",
             "http://user@127.0.0.1@evil.example",
+            "http://127.0.0.1:1@192.0.2.1",
+            "http://user@127.0.0.1",
         ] {
             assert!(!is_loopback(url), "{url}");
         }

@@ -1,6 +1,6 @@
 //! The local stack: an AWS emulator and a real ClickHouse, started and stopped by `localstack/stack.py`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -23,6 +23,8 @@ pub struct StackRecord {
     /// Outputs of the deployed template.
     pub outputs: BTreeMap<String, String>,
 }
+
+const INTERNAL_SPACES: &str = "TOLLGATE_INTERNAL_SPACES";
 
 /// Template outputs and the variables that the binaries read them from.
 const VARIABLES: [(&str, &str); 7] = [
@@ -47,11 +49,27 @@ pub(crate) const VARIABLE_NAMES: [&str; 9] = {
 };
 
 impl StackRecord {
+    /// Where the stack keeps which spaces are internal on it, so that every worker on it bills alike.
+    fn internal_spaces_file(&self) -> PathBuf {
+        self.state_dir.join("internal-spaces")
+    }
+
+    /// Makes spaces internal on this stack, beside those that are already.
+    pub fn add_internal_spaces(&self, spaces: impl IntoIterator<Item = String>) -> anyhow::Result<()> {
+        let before = self.variable(INTERNAL_SPACES).unwrap_or_default();
+        let before = before.split(',').filter(|name| !name.is_empty()).map(str::to_owned);
+        let all: BTreeSet<String> = before.chain(spaces).collect();
+        let path = self.internal_spaces_file();
+        let text = all.into_iter().collect::<Vec<_>>().join(",");
+        std::fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))
+    }
+
     /// The value that this stack gives to one of the binaries' variables.
     pub fn variable(&self, name: &str) -> Option<String> {
         match name {
             "CLICKHOUSE_URL" => Some(self.clickhouse_url.clone()),
             "CLICKHOUSE_DATABASE" => Some(self.clickhouse_database.clone()),
+            INTERNAL_SPACES => std::fs::read_to_string(self.internal_spaces_file()).ok(),
             _ => {
                 let (_, output) = VARIABLES.iter().find(|(variable, _)| *variable == name)?;
                 self.outputs.get(*output).cloned()

@@ -219,6 +219,13 @@ fn properties(fields: &Map<String, Value>) -> Result<Option<String>, Problem> {
     match fields.get("properties") {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Object(bag)) if bag.is_empty() => Ok(None),
+        // Counted from the event and not from the text that carries it: what one reader takes, all of them take.
+        Some(bag) if json::depth(bag) >= json::MAX_DEPTH => Err(Problem::new(
+            "nested_too_deep",
+            "properties",
+            format!("nests the event deeper than {} levels", json::MAX_DEPTH),
+            "send a flatter structure",
+        )),
         Some(bag @ Value::Object(_)) => Ok(Some(json::canonical(bag))),
         Some(other) => Err(Problem::new(
             "wrong_type",
@@ -387,6 +394,37 @@ mod tests {
         };
         assert_eq!(sized(MAX_EVENT_BYTES).unwrap().canonical_json().len(), MAX_EVENT_BYTES);
         assert_eq!(sized(MAX_EVENT_BYTES + 1).unwrap_err()[0].code, "event_too_large");
+    }
+
+    #[test]
+    fn what_is_accepted_alone_is_accepted_wherever_it_is_carried() {
+        let nested = |levels: usize| {
+            let bag = format!(r#"{{"a":{}1{}}}"#, "[".repeat(levels - 2), "]".repeat(levels - 2));
+            with(&format!(r#"{{"properties":{bag}}}"#))
+        };
+        assert_eq!(nested(json::MAX_DEPTH + 1).unwrap_err()[0].code, "nested_too_deep");
+        let deepest = nested(json::MAX_DEPTH).unwrap();
+        let space = crate::space::SpaceId::parse("acme").unwrap();
+        let accepted_at = UtcMillis::parse(NOW).unwrap();
+        let envelope = crate::envelope::Envelope {
+            space,
+            event: deepest.clone(),
+            accepted_at,
+            submission_id: "sub".to_owned(),
+            trace_parent: None,
+        };
+        assert_eq!(crate::envelope::Envelope::decode(&envelope.encode()).unwrap().event, deepest);
+        let claim = crate::ledger::NewClaim {
+            key: envelope.key(),
+            fingerprint: deepest.fingerprint(),
+            submission_id: "sub".to_owned(),
+            period_month: crate::period::PeriodMonth::of(accepted_at),
+            now: accepted_at,
+        };
+        let object = crate::archive::ArchiveObject::of_event(&deepest, &claim.into_item());
+        assert_eq!(crate::archive::ArchivedEvent::decode(object.body.as_bytes()).unwrap().event, deepest);
+        let batch = format!("[{}]", deepest.canonical_json());
+        assert!(json::parse(batch.as_bytes()).is_ok());
     }
 
     #[test]

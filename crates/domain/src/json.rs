@@ -14,8 +14,10 @@ use crate::problem::Problem;
 
 /// Largest magnitude of a number: 2^53 − 1. Beyond it doubles fold different integers into one.
 pub const MAX_SAFE_INTEGER: u64 = 9_007_199_254_740_991;
-/// Levels of arrays and objects that a text may nest.
+/// Levels of arrays and objects that an event may nest, itself included; [`crate::event::Event::from_value`] holds it.
 pub const MAX_DEPTH: usize = 32;
+/// Levels that a text may nest: an event's, and those of whatever carries it (a batch, a message, an archived object).
+pub const MAX_TEXT_DEPTH: usize = MAX_DEPTH + 4;
 /// Problems reported for one text: enough to mend it, bounded so that an answer never outgrows its question.
 pub const MAX_PROBLEMS: usize = 100;
 
@@ -64,6 +66,16 @@ pub fn canonical(value: &Value) -> String {
 /// The RFC 8785 form of a text, quotes included.
 pub fn canonical_text(text: &str) -> String {
     serde_json_canonicalizer::to_string(&text).unwrap_or_else(|_| unreachable!("text always has a JSON form"))
+}
+
+/// Levels of arrays and objects in a value; 0 for one that is neither. Bounded, as what [`parse`] reads is.
+pub fn depth(value: &Value) -> usize {
+    let deepest = match value {
+        Value::Array(items) => items.iter().map(depth).max(),
+        Value::Object(fields) => fields.values().map(depth).max(),
+        _ => return 0,
+    };
+    deepest.unwrap_or_default().saturating_add(1)
 }
 
 /// What kind of JSON value this is, for error messages that must not quote the value.
@@ -130,11 +142,11 @@ impl Node<'_> {
     }
 
     fn is_too_deep(&mut self) -> bool {
-        let too_deep = self.depth >= MAX_DEPTH;
+        let too_deep = self.depth >= MAX_TEXT_DEPTH;
         if too_deep {
             self.report(
                 "nested_too_deep",
-                &format!("is nested deeper than {MAX_DEPTH} levels"),
+                &format!("is nested deeper than {MAX_TEXT_DEPTH} levels"),
                 "send a flatter structure",
             );
         }
@@ -291,8 +303,8 @@ mod tests {
     #[test]
     fn nesting_is_bounded_far_and_near() {
         let nested = |n: usize| format!("{}1{}", "[".repeat(n), "]".repeat(n));
-        assert!(parse(nested(MAX_DEPTH).as_bytes()).is_ok());
-        assert_eq!(parse(nested(MAX_DEPTH + 1).as_bytes()).unwrap_err()[0].code, "nested_too_deep");
+        assert!(parse(nested(MAX_TEXT_DEPTH).as_bytes()).is_ok());
+        assert_eq!(parse(nested(MAX_TEXT_DEPTH + 1).as_bytes()).unwrap_err()[0].code, "nested_too_deep");
         assert!(parse(nested(100_000).as_bytes()).is_err());
     }
 }

@@ -94,7 +94,11 @@ pub(crate) fn parse_events(config: &IntakeConfig, body: &[u8], accepted_at: UtcM
             Err(found) => {
                 // What could not be read is told already, under its own name.
                 let (told, _) = problems.split_at(unreadable);
-                let is_told = |new: &Problem| told.iter().any(|old| old.index == Some(index) && old.field == new.field);
+                let is_same = |old: &Problem, new: &Problem| {
+                    // The reader names the place that is too deep, the event only its properties: one problem.
+                    old.field == new.field || (old.code == "nested_too_deep" && new.code == old.code)
+                };
+                let is_told = |new: &Problem| told.iter().any(|old| old.index == Some(index) && is_same(old, new));
                 let new: Vec<Problem> =
                     found.into_iter().filter(|new| !is_told(new)).map(|new| new.at(index)).collect();
                 problems.extend(new);

@@ -1,5 +1,7 @@
 //! The writes that move money: `consume`, `stamp` and `reject`, and no other.
 
+use std::collections::BTreeMap;
+
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{BuildError, SdkError};
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
@@ -12,7 +14,7 @@ use tollgate_domain::space::SpaceId;
 use tollgate_domain::time::UtcMillis;
 
 use crate::aws::decide;
-use crate::item::{Attributes, as_u64, image, key_of, millis, number, text};
+use crate::item::{Attributes, as_text, as_u64, image, key_of, millis, number, text};
 use crate::ledger::send_conditional;
 
 /// Closes: past the cap.
@@ -41,6 +43,25 @@ impl DynamoBilling {
     /// Billing over both tables.
     pub fn new(client: Client, ledger_table: impl Into<String>, meter_table: impl Into<String>) -> Self {
         Self { client, ledger_table: ledger_table.into(), meter_table: meter_table.into() }
+    }
+
+    /// The space's counts, by month. For operators and tests.
+    pub async fn counts(&self, space: &SpaceId) -> PortResult<BTreeMap<PeriodMonth, u64>> {
+        let query = self
+            .client
+            .query()
+            .table_name(&self.meter_table)
+            .consistent_read(true)
+            .key_condition_expression("pk = :pk")
+            .expression_attribute_values(":pk", text(space.as_str()));
+        let items = query.into_paginator().items().send().try_collect().await;
+        let items = items.map_err(|error| decide("Query free_usage", &error))?;
+        let unreadable = || PortError::Broken("free_usage: a counter cannot be read".to_owned());
+        let count = |item: &Attributes| {
+            let month = as_text(|month| PeriodMonth::parse(month).ok())(item.get("sk")?)?;
+            Some((month, as_u64(item.get("eventCount")?)?))
+        };
+        items.iter().map(|item| count(item).ok_or_else(unreadable)).collect()
     }
 
     fn counter_update(
@@ -141,7 +162,8 @@ impl Billing for DynamoBilling {
             .decide_event(key, "SET billingAcceptedAtMs = :now, updatedAtMs = :now, billedAs = :billedAs")
             .expression_attribute_values(":now", millis(checkpoint.accepted_at))
             .expression_attribute_values(":billedAs", text(checkpoint.billed_as.as_str()));
-        send_conditional(update, "UpdateItem event_ledger (stamp checkpoint)").await
+        send_conditional(&self.client, &self.ledger_table, key, update, "UpdateItem event_ledger (stamp checkpoint)")
+            .await
     }
 
     async fn reject(&self, key: &EventKey, rejection: &Rejection, now: UtcMillis) -> PortResult<Conditional> {
@@ -164,7 +186,7 @@ impl Billing for DynamoBilling {
         let update = values.into_iter().fold(self.decide_event(key, &sets), |update, (name, value)| {
             update.expression_attribute_values(name, value)
         });
-        send_conditional(update, "UpdateItem event_ledger (reject)").await
+        send_conditional(&self.client, &self.ledger_table, key, update, "UpdateItem event_ledger (reject)").await
     }
 
     async fn count(&self, space: &SpaceId, month: PeriodMonth) -> PortResult<u64> {

@@ -15,7 +15,7 @@ pub struct ConfigProblem {
     /// What is wrong with it.
     pub problem: &'static str,
     /// What it should hold.
-    pub expected: &'static str,
+    pub expected: String,
 }
 
 impl fmt::Display for ConfigProblem {
@@ -61,7 +61,7 @@ impl<'a> Env<'a> {
     }
 
     /// The variable's text, which must be set; empty after a problem.
-    pub fn required(&mut self, variable: &str, expected: &'static str) -> String {
+    pub fn required(&mut self, variable: &str, expected: &str) -> String {
         self.text(variable).unwrap_or_else(|| {
             self.refuse(variable, "is not set", expected);
             String::new()
@@ -73,7 +73,7 @@ impl<'a> Env<'a> {
         &mut self,
         variable: &str,
         default: T,
-        expected: &'static str,
+        expected: &str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> T {
         match self.text(variable).map(|text| parse(&text)) {
@@ -86,20 +86,21 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// A whole number of `range`, or `default` when it is not set.
+    /// A whole number of `range`, counted in `unit`, or `default` when it is not set.
     pub fn integer_or(
         &mut self,
         variable: &str,
         default: u64,
         range: std::ops::RangeInclusive<u64>,
-        expected: &'static str,
+        unit: &str,
     ) -> u64 {
-        self.parse_or(variable, default, expected, |text| text.parse().ok().filter(|value| range.contains(value)))
+        let expected = format!("{unit} from {} to {}, a whole number", range.start(), range.end());
+        self.parse_or(variable, default, &expected, |text| text.parse().ok().filter(|value| range.contains(value)))
     }
 
     /// Notes a problem that the caller found.
-    pub fn refuse(&mut self, variable: &str, problem: &'static str, expected: &'static str) {
-        self.problems.push(ConfigProblem { variable: variable.to_owned(), problem, expected });
+    pub fn refuse(&mut self, variable: &str, problem: &'static str, expected: &str) {
+        self.problems.push(ConfigProblem { variable: variable.to_owned(), problem, expected: expected.to_owned() });
     }
 
     /// `value`, if nothing was wrong.
@@ -234,15 +235,10 @@ impl StoreConfig {
                 password: SecretString::from(env.text("CLICKHOUSE_PASSWORD").unwrap_or_default()),
             },
             queue: QueueConfig {
-                wait_s: narrow(env.integer_or("TOLLGATE_RECEIVE_WAIT_S", 20, 0..=20, "whole seconds from 0 to 20")),
-                visibility_s: narrow(env.integer_or(
-                    "TOLLGATE_VISIBILITY_S",
-                    60,
-                    2..=43_200,
-                    "whole seconds from 2 to 43200",
-                )),
+                wait_s: narrow(env.integer_or("TOLLGATE_RECEIVE_WAIT_S", 20, 0..=20, "seconds")),
+                visibility_s: narrow(env.integer_or("TOLLGATE_VISIBILITY_S", 60, 2..=43_200, "seconds")),
             },
-            plan_cache_ms: env.integer_or("TOLLGATE_PLAN_CACHE_MS", 5_000, 0..=60_000, "milliseconds from 0 to 60000"),
+            plan_cache_ms: env.integer_or("TOLLGATE_PLAN_CACHE_MS", 5_000, 0..=60_000, "milliseconds"),
         }
     }
 }

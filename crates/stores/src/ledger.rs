@@ -104,20 +104,36 @@ impl DynamoLedger {
     }
 }
 
-/// Sends a conditional update; a failed condition comes back with the item that made it fail.
-pub(crate) async fn send_conditional(update: UpdateItemFluentBuilder, operation: &str) -> PortResult<Conditional> {
+/// Sends a conditional update of `key`'s item in `table`; a failed condition comes back with the item that made it fail.
+pub(crate) async fn send_conditional(
+    client: &Client,
+    table: &str,
+    key: &EventKey,
+    update: UpdateItemFluentBuilder,
+    operation: &str,
+) -> PortResult<Conditional> {
     match update.send().await {
         Ok(_) => Ok(Conditional::Applied),
         Err(SdkError::ServiceError(service)) if service.err().is_conditional_check_failed_exception() => {
-            let UpdateItemError::ConditionalCheckFailedException(failed) = service.into_err() else {
-                return Ok(Conditional::Refused(Image::Unreadable(
-                    "no item came with the failed condition".to_owned(),
-                )));
+            let handed_back = match service.into_err() {
+                UpdateItemError::ConditionalCheckFailedException(failed) => failed.item,
+                _ => None,
             };
-            Ok(Conditional::Refused(image(failed.item.as_ref())))
+            match handed_back {
+                Some(item) => Ok(Conditional::Refused(image(Some(&item)))),
+                // An image that did not come proves nothing: there may be an item all the same.
+                None => Ok(Conditional::Refused(read_item(client, table, key).await?)),
+            }
         }
         Err(error) => Err(decide(operation, &error)),
     }
+}
+
+/// A strongly consistent read.
+async fn read_item(client: &Client, table: &str, key: &EventKey) -> PortResult<Image> {
+    let get = client.get_item().table_name(table).set_key(Some(key_of(key))).consistent_read(true);
+    let answer = get.send().await.map_err(|error| decide("GetItem event_ledger", &error))?;
+    Ok(image(answer.item.as_ref()))
 }
 
 impl Ledger for DynamoLedger {
@@ -145,16 +161,14 @@ impl Ledger for DynamoLedger {
     }
 
     async fn read(&self, key: &EventKey) -> PortResult<Image> {
-        let get = self.client.get_item().table_name(&self.table).set_key(Some(key_of(key))).consistent_read(true);
-        let answer = get.send().await.map_err(|error| decide("GetItem event_ledger", &error))?;
-        Ok(image(answer.item.as_ref()))
+        read_item(&self.client, &self.table, key).await
     }
 
     async fn mark_inserted(&self, key: &EventKey, now: UtcMillis) -> PortResult<Conditional> {
         let update = self
             .update_inserting(key, MARK_INSERTED, "SET #status = :inserted, updatedAtMs = :now", now)
             .expression_attribute_values(":inserted", text(Status::Inserted.as_str()));
-        send_conditional(update, "UpdateItem event_ledger (mark inserted)").await
+        send_conditional(&self.client, &self.table, key, update, "UpdateItem event_ledger (mark inserted)").await
     }
 
     async fn record_quarantine(
@@ -178,7 +192,7 @@ impl Ledger for DynamoLedger {
                 .expression_attribute_values(":seen", number(seen))
                 .expression_attribute_values(":spacedBefore", millis(now.saturating_add_ms(-spacing_ms)));
         }
-        send_conditional(update, "UpdateItem event_ledger (record quarantine)").await
+        send_conditional(&self.client, &self.table, key, update, "UpdateItem event_ledger (record quarantine)").await
     }
 
     async fn mark_uninsertable(&self, key: &EventKey, now: UtcMillis) -> PortResult<Conditional> {
@@ -192,7 +206,7 @@ impl Ledger for DynamoLedger {
             .expression_attribute_values(":uninsertable", text(Status::Uninsertable.as_str()))
             .expression_attribute_values(":attention", text(Attention::Uninsertable.as_str()))
             .expression_attribute_values(":max", number(MAX_QUARANTINES));
-        send_conditional(update, "UpdateItem event_ledger (mark uninsertable)").await
+        send_conditional(&self.client, &self.table, key, update, "UpdateItem event_ledger (mark uninsertable)").await
     }
 
     async fn record_conflict(
@@ -211,6 +225,6 @@ impl Ledger for DynamoLedger {
             )
             .expression_attribute_values(":attention", text(Attention::Conflict.as_str()))
             .expression_attribute_values(":fingerprint", AttributeValue::Ss(vec![fingerprint.as_str().to_owned()]));
-        send_conditional(update, "UpdateItem event_ledger (record conflict)").await
+        send_conditional(&self.client, &self.table, key, update, "UpdateItem event_ledger (record conflict)").await
     }
 }

@@ -1,5 +1,6 @@
 //! ClickHouse: the lean rows in `events`, whose materialized view keeps the narrow twin in `events_billing`.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clickhouse::{Client, Compression};
@@ -9,6 +10,7 @@ use hyper_util::rt::TokioExecutor;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 use tollgate_domain::ledger::EventKey;
+use tollgate_domain::period::PeriodMonth;
 use tollgate_domain::ports::{InsertError, PortError, PortResult, Rows};
 use tollgate_domain::row::Row;
 use tollgate_domain::space::SpaceId;
@@ -38,7 +40,13 @@ const IN_BOTH_TABLES: u64 = 2;
 /// A stored row, copies collapsed.
 const FIND: &str = "SELECT space, event_id, fingerprint, meter, subject, source, quantity, occurred_at_ms, \
      row_inserted_at_ms, period_month, billed_as FROM events FINAL WHERE space = ? AND event_id = ?";
-/// Distinct events of a space in both tables: whoever counts money counts so, whatever was merged already.
+/// Distinct events of a space and month in each table, with what they were billed as: whoever counts money counts
+/// distinct events, whatever was merged already.
+const EVENTS_OF_MONTH: &str = "SELECT DISTINCT event_id, billed_as FROM events WHERE space = ? AND period_month = ?";
+const BILLING_OF_MONTH: &str =
+    "SELECT DISTINCT event_id, billed_as FROM events_billing WHERE space = ? AND period_month = ?";
+
+/// Distinct events of a space in both tables, over all months.
 const COUNT: &str = "SELECT sum(events), sum(billing) FROM (\
      SELECT uniqExact((space, event_id)) AS events, toUInt64(0) AS billing FROM events WHERE space = ? \
      UNION ALL SELECT toUInt64(0), uniqExact((space, event_id)) FROM events_billing WHERE space = ?)";
@@ -50,6 +58,15 @@ pub struct RowCounts {
     pub events: u64,
     /// In `events_billing`.
     pub billing: u64,
+}
+
+/// The events of a space and month, with what they were billed as, by table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MonthRows {
+    /// In `events`.
+    pub events: BTreeSet<(String, String)>,
+    /// In `events_billing`.
+    pub billing: BTreeSet<(String, String)>,
 }
 
 /// The rows on ClickHouse.
@@ -117,6 +134,17 @@ impl ClickHouseRows {
         let query = self.client.query(COUNT).bind(space.as_str()).bind(space.as_str());
         let (events, billing) = query.fetch_one::<(u64, u64)>().await.map_err(|error| decide("count", &error))?;
         Ok(RowCounts { events, billing })
+    }
+
+    /// The events of a space and month in each table. For operators and tests; holds all ids in memory.
+    pub async fn of_month(&self, space: &SpaceId, month: PeriodMonth) -> PortResult<MonthRows> {
+        let ids = async |query: &str| {
+            let query = self.client.query(query).bind(space.as_str()).bind(month.to_string());
+            let rows =
+                query.fetch_all::<(String, String)>().await.map_err(|error| decide("rows of a month", &error))?;
+            PortResult::Ok(rows.into_iter().collect())
+        };
+        Ok(MonthRows { events: ids(EVENTS_OF_MONTH).await?, billing: ids(BILLING_OF_MONTH).await? })
     }
 
     /// The crate's client, for operators' queries and tests.

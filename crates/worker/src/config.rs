@@ -38,16 +38,14 @@ impl WorkerConfig {
     pub fn from_env(mut env: Env<'_>) -> Result<Self, ConfigProblems> {
         let stores = StoreConfig::from_env(&mut env);
         let mut size = |variable, default, range| {
-            let value = env.integer_or(variable, default, range, "a whole number within the documented range");
+            let value = env.integer_or(variable, default, range, "a number");
             usize::try_from(value).unwrap_or(usize::MAX)
         };
         let pollers = size("TOLLGATE_POLLERS", 2, 1..=64);
         let max_in_work = size("TOLLGATE_MAX_IN_WORK", 64, 10..=10_000);
         let max_rows = size("TOLLGATE_BATCH_ROWS", 1_000, 1..=100_000);
         let concurrency = size("TOLLGATE_BATCH_CONCURRENCY", 2, 1..=64);
-        let mut milliseconds = |variable, default, range| {
-            env.integer_or(variable, default, range, "milliseconds within the documented range")
-        };
+        let mut milliseconds = |variable, default, range| env.integer_or(variable, default, range, "milliseconds");
         let linger_ms = milliseconds("TOLLGATE_BATCH_LINGER_MS", 10, 0..=10_000);
         let quarantine_spacing_ms = milliseconds("TOLLGATE_QUARANTINE_SPACING_MS", 60_000, 0..=3_600_000);
         let stop_grace_ms = milliseconds("TOLLGATE_STOP_GRACE_MS", 20_000, 0..=600_000);

@@ -10,6 +10,7 @@ pub mod batch;
 pub mod billing;
 pub mod config;
 pub mod heartbeat;
+mod outage;
 pub mod patience;
 pub mod pipeline;
 pub mod ports;

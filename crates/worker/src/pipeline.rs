@@ -80,13 +80,11 @@ impl<P: Ports> Pipeline<P> {
         let envelope = match Envelope::decode(body) {
             Ok(envelope) => envelope,
             Err(problems) => {
-                let told: Vec<String> = problems.iter().take(8).map(|p| format!("{} {}", p.field, p.code)).collect();
+                // Fields by their first name alone: what is inside of properties is payload.
+                let field = |field: &str| field.split(['.', '[']).next().unwrap_or_default().to_owned();
+                let told: Vec<String> =
+                    problems.iter().take(8).map(|p| format!("{} {}", field(&p.field), p.code)).collect();
                 let reason = format!("unparseable message: {}", told.join(", "));
-                tracing::error!(
-                    verdict = "dead_letter",
-                    reason = problems.first().map(|p| p.code),
-                    "a message cannot be parsed"
-                );
                 return Verdict::DeadLetter(DeadLetter { reason, broken: None });
             }
         };
@@ -263,7 +261,7 @@ impl Observed {
 /// One line a decision. Texts of errors name operations and codes; no payload is in any field.
 fn log_decision(work: &Work, scenario: Option<&Scenario>, verdict: &Verdict) {
     let (space, event_id) = (work.key.space.as_str(), work.key.id.as_str());
-    let (number, name) = scenario.map_or((0, "none"), |scenario| (scenario.number, scenario.name));
+    let (number, name) = scenario.map_or((0, "not dispatched"), |scenario| (scenario.number, scenario.name));
     match verdict {
         Verdict::Acknowledge(outcome) => {
             tracing::info!(

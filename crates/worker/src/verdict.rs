@@ -74,7 +74,7 @@ pub enum HandBack {
 }
 
 impl HandBack {
-    /// Milliseconds until the queue should deliver again.
+    /// Milliseconds until the queue should deliver again, at least.
     pub fn rest_ms(&self) -> u64 {
         match self {
             Self::Stopping => 0,
@@ -82,6 +82,15 @@ impl HandBack {
             Self::Trouble(_) => 5_000,
             Self::Broken(_) | Self::Panicked => 30_000,
             Self::Quarantined { after_ms } => *after_ms,
+        }
+    }
+
+    /// Whether an engine is unwell: then every other delivery would fare alike.
+    pub fn is_an_engine_s(&self) -> bool {
+        match self {
+            Self::Trouble(error) => !matches!(error, PortError::Contended(_)),
+            Self::Broken(_) => true,
+            Self::Quarantined { .. } | Self::Unsettled | Self::Stopping | Self::Panicked => false,
         }
     }
 

@@ -15,6 +15,7 @@ use crate::acknowledge::Acknowledger;
 use crate::batch::Batcher;
 use crate::config::{RunSettings, WorkerConfig};
 use crate::heartbeat::{InWork, beat};
+use crate::outage::{Outage, rest_ms};
 use crate::patience::{Backoff, Patience};
 use crate::pipeline::Pipeline;
 use crate::ports::{LivePorts, Ports};
@@ -39,6 +40,7 @@ struct Run<Q, P> {
     in_work: InWork,
     acknowledger: Acknowledger,
     slots: Arc<Semaphore>,
+    outage: Outage,
     tracker: TaskTracker,
     stop: CancellationToken,
     /// After the grace: what is still in work is handed back.
@@ -71,6 +73,7 @@ impl<Q: Queue, P: Ports> Worker<Q, P> {
             in_work: InWork::default(),
             acknowledger,
             slots: Arc::new(Semaphore::new(max_in_work.max(RECEIVE))),
+            outage: Outage::default(),
             tracker: TaskTracker::new(),
             stop: stop.clone(),
             give_up: CancellationToken::new(),
@@ -102,9 +105,19 @@ async fn poll<Q: Queue, P: Ports>(run: Arc<Run<Q, P>>) {
     let mut failures = 0;
     while !run.stop.is_cancelled() {
         let Some(mut slots) = free_slots(&run).await else { return };
+        // While an engine is unwell, one message at a time tries whether it still is.
+        let wanted = match run.outage.pause() {
+            None => RECEIVE,
+            Some(pause) => {
+                if run.stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+                    return;
+                }
+                1
+            }
+        };
         // A poll under way is waited for even when the worker stops: what it brings would otherwise stay hidden for a
         // whole visibility. It ends by itself after the queue's long poll, and with the grace at the latest.
-        let Some(received) = run.give_up.run_until_cancelled(run.queue.receive(RECEIVE)).await else { return };
+        let Some(received) = run.give_up.run_until_cancelled(run.queue.receive(wanted)).await else { return };
         match received {
             Ok(deliveries) if run.stop.is_cancelled() => {
                 for delivery in deliveries {
@@ -168,16 +181,25 @@ async fn handle<Q: Queue, P: Ports>(run: Arc<Run<Q, P>>, delivery: Delivery, slo
 
 async fn settle<Q: Queue, P>(run: &Run<Q, P>, delivery: Delivery, verdict: Verdict) {
     match verdict {
-        Verdict::Acknowledge(_) => run.acknowledger.delete(delivery.receipt).await,
-        Verdict::HandBack(why) => hand_back(&*run.queue, &delivery.receipt, why.rest_ms()).await,
-        Verdict::DeadLetter(DeadLetter { reason, .. }) => match run.queue.dead_letter(&delivery.body, &reason).await {
-            Ok(()) => run.acknowledger.delete(delivery.receipt).await,
-            // Sent first, deleted second: a message that is in neither queue is lost, one that is in both is not.
-            Err(error) => {
-                tracing::error!(%error, message_id = delivery.message_id, "a dead letter could not be sent");
-                hand_back(&*run.queue, &delivery.receipt, HandBack::Trouble(error).rest_ms()).await;
+        Verdict::Acknowledge(_) => {
+            run.outage.end();
+            run.acknowledger.delete(delivery.receipt).await;
+        }
+        Verdict::HandBack(why) => {
+            let rest = if why.is_an_engine_s() { rest_ms(why.rest_ms(), run.outage.go_on()) } else { why.rest_ms() };
+            hand_back(&*run.queue, &delivery.receipt, rest).await;
+        }
+        Verdict::DeadLetter(DeadLetter { reason, .. }) => {
+            tracing::error!(message_id = delivery.message_id, reason, "a message goes to the dead-letter queue");
+            match run.queue.dead_letter(&delivery.body, &reason).await {
+                Ok(()) => run.acknowledger.delete(delivery.receipt).await,
+                // Sent first, deleted second: a message that is in neither queue is lost, one that is in both is not.
+                Err(error) => {
+                    tracing::error!(%error, message_id = delivery.message_id, "a dead letter could not be sent");
+                    hand_back(&*run.queue, &delivery.receipt, HandBack::Trouble(error).rest_ms()).await;
+                }
             }
-        },
+        }
     }
 }
 

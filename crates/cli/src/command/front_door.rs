@@ -21,7 +21,7 @@ use crate::settings::Settings;
 pub(crate) async fn run(settings: &Settings, arguments: FrontDoorArguments) -> anyhow::Result<Ended> {
     let mut env = settings.env();
     let (stores, config) = (StoreConfig::from_env(&mut env), FrontDoorConfig::from_env(&mut env));
-    let (mut stores, mut config) = env.finish((stores, config))?;
+    let (mut stores, mut config) = env.finish((stores, config)).with_context(|| settings.what_is_missing())?;
     settings.point_at_stack(&mut stores);
     if let Some(gate) = arguments.gate {
         config.gate.mode = gate;

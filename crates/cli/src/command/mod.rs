@@ -15,7 +15,6 @@ use std::time::Duration;
 use tollgate_domain::ledger::EventKey;
 use tollgate_domain::ports::PortError;
 use tollgate_domain::scenario::markdown_table;
-use tollgate_stores::config::ConfigProblems;
 
 pub(crate) use keys::create as create_key;
 
@@ -31,6 +30,8 @@ pub(crate) enum Ended {
     Well,
     /// Something is not, and was told.
     NotWell,
+    /// Somebody gave no answer, which was told: the same command again.
+    NoAnswer,
 }
 
 const NOT_WELL: u8 = 1;
@@ -42,6 +43,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
     match dispatch(arguments) {
         Ok(Ended::Well) => ExitCode::SUCCESS,
         Ok(Ended::NotWell) => ExitCode::from(NOT_WELL),
+        Ok(Ended::NoAnswer) => ExitCode::from(NO_ANSWER),
         Err(error) => {
             note(format!("error: {error:#}"));
             ExitCode::from(code_of(&error))
@@ -49,18 +51,39 @@ pub fn run(arguments: Arguments) -> ExitCode {
     }
 }
 
+/// Work that was begun and not finished: the same command goes on.
+#[derive(Debug)]
+struct Unfinished(String);
+
+impl std::fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unfinished {}
+
+/// An error of a command that did a part of its work.
+pub(crate) fn unfinished(what: String) -> anyhow::Error {
+    Unfinished(what).into()
+}
+
 /// An engine that gave no answer may give one next time; anything else needs a person first.
 fn code_of(error: &anyhow::Error) -> u8 {
-    let wrong = error.downcast_ref::<ConfigProblems>().is_some();
+    if error.downcast_ref::<Unfinished>().is_some() {
+        return NO_ANSWER;
+    }
     match error.downcast_ref::<PortError>() {
-        Some(PortError::Broken(_)) => WRONG_INPUT,
-        Some(_) if !wrong => NO_ANSWER,
-        _ => WRONG_INPUT,
+        Some(PortError::Broken(_)) | None => WRONG_INPUT,
+        Some(_) => NO_ANSWER,
     }
 }
 
 fn dispatch(arguments: Arguments) -> anyhow::Result<Ended> {
     let Arguments { stack, command } = arguments;
+    // The demo's workers know its internal spaces; another's beside them would bill the same events otherwise.
+    let default = if matches!(command, Command::Demo(_)) { "demo" } else { "dev" };
+    let stack = stack.unwrap_or_else(|| default.to_owned());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match command {
         Command::Scenarios => {

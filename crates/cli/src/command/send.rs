@@ -10,7 +10,7 @@ use tollgate_client::ApiKey;
 use crate::args::SendArguments;
 use crate::command::Ended;
 use crate::output::{json, line};
-use crate::sender::{KeyRing, Progress, check, send};
+use crate::sender::{KeyRing, Progress, SendCounts, check, send};
 
 pub(crate) async fn run(arguments: SendArguments) -> anyhow::Result<Ended> {
     let keys = match &arguments.key_file {
@@ -38,7 +38,11 @@ pub(crate) async fn run(arguments: SendArguments) -> anyhow::Result<Ended> {
             line("Send the same file again: what is queued already is charged once all the same.");
         }
     }
-    Ok(if counts.queued == counts.lines { Ended::Well } else { Ended::NotWell })
+    Ok(match counts {
+        SendCounts { unavailable: 1.., .. } => Ended::NoAnswer,
+        SendCounts { queued, lines, .. } if queued == lines => Ended::Well,
+        _ => Ended::NotWell,
+    })
 }
 
 /// From the environment, since arguments can be seen by every process of the machine.

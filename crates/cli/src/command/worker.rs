@@ -1,5 +1,6 @@
 //! `tollgate worker`.
 
+use anyhow::Context;
 use tollgate_worker::config::WorkerConfig;
 use tollgate_worker::worker::run_live;
 
@@ -9,7 +10,7 @@ use crate::process::{log_to_stderr, stop_signal};
 use crate::settings::Settings;
 
 pub(crate) async fn run(settings: &Settings, arguments: &ProcessArguments) -> anyhow::Result<Ended> {
-    let mut config = WorkerConfig::from_env(settings.env())?;
+    let mut config = WorkerConfig::from_env(settings.env()).with_context(|| settings.what_is_missing())?;
     settings.point_at_stack(&mut config.stores);
     log_to_stderr();
     run_live(config, stop_signal(arguments.with_parent)?).await?;

@@ -1,6 +1,5 @@
 //! The demo's processes: one front door, some workers, and whoever kills them.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,7 +11,6 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tollgate_domain::period::PeriodMonth;
-use tollgate_domain::space::SpaceId;
 
 use crate::demo::{Counter, folder};
 use crate::stack::StackRecord;
@@ -34,7 +32,6 @@ const STOP: Duration = Duration::from_secs(30);
 pub(crate) struct FleetPlan {
     pub(crate) stack: StackRecord,
     pub(crate) month: PeriodMonth,
-    pub(crate) internal_spaces: BTreeSet<SpaceId>,
     pub(crate) workers: u16,
     pub(crate) seed: u64,
 }
@@ -99,17 +96,14 @@ impl Fleet {
 struct Launcher {
     program: PathBuf,
     stack: String,
-    internal_spaces: String,
     logs: PathBuf,
 }
 
 impl Launcher {
     fn new(plan: &FleetPlan, logs: &Path) -> anyhow::Result<Self> {
-        let internal: Vec<&str> = plan.internal_spaces.iter().map(SpaceId::as_str).collect();
         Ok(Self {
             program: std::env::current_exe().context("this program's own path")?,
             stack: plan.stack.name.clone(),
-            internal_spaces: internal.join(","),
             logs: logs.to_path_buf(),
         })
     }
@@ -127,7 +121,6 @@ impl Launcher {
         command
             .args(["--stack", &self.stack])
             .args(arguments)
-            .env("TOLLGATE_INTERNAL_SPACES", &self.internal_spaces)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)

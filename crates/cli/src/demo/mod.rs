@@ -20,7 +20,7 @@ use tollgate_domain::key::Scope;
 use tollgate_stores::connect::Stores;
 
 use crate::args::DemoArguments;
-use crate::command::{Ended, create_key};
+use crate::command::{Ended, create_key, unfinished};
 use crate::demo::fleet::{Fleet, FleetPlan};
 use crate::demo::report::{Passage, Report};
 use crate::demo::state::DemoState;
@@ -45,7 +45,9 @@ pub(crate) async fn run(stack: &str, arguments: DemoArguments) -> anyhow::Result
     let record = stack::up(stack, None)?;
     let settings = Settings::from_record(record.clone());
     settings.require_local("the demo")?;
+    let _alone = state::only_demo(&record)?;
     let source = Source::open(&arguments, &record)?;
+    record.add_internal_spaces(source.expected.internal_spaces().into_iter().map(|space| space.to_string()))?;
     let stores = settings.connect().await?;
     let mut state = DemoState::open(&record, &source, arguments.resume)?;
     let keys = prepare(&stores, &source, &mut state).await?;
@@ -60,7 +62,6 @@ pub(crate) async fn run(stack: &str, arguments: DemoArguments) -> anyhow::Result
     let fleet = Fleet::start(&FleetPlan {
         stack: record.clone(),
         month: state.month(),
-        internal_spaces: source.expected.internal_spaces(),
         workers: arguments.workers,
         seed: arguments.seed,
     })
@@ -76,9 +77,15 @@ pub(crate) async fn run(stack: &str, arguments: DemoArguments) -> anyhow::Result
     let kills = fleet.stop().await?;
     passage.finish();
 
+    if sent.unavailable > 0 {
+        let (missing, lines) = (sent.unavailable, sent.lines);
+        return Err(unfinished(format!(
+            "{missing} of {lines} events were not queued: run the demo again with --resume"
+        )));
+    }
     if sent.queued != sent.lines {
         bail!(
-            "{} of {} events were not queued: run the demo again with --resume",
+            "{} of {} events were refused (told above): the input must be mended",
             sent.lines - sent.queued,
             sent.lines
         );
@@ -145,7 +152,12 @@ async fn drain(stores: &Stores, fleet: &Fleet, passage: &Passage, all_sent: Canc
     while quiet < QUIET_LOOKS {
         tokio::time::sleep(LOOK).await;
         let sending = !all_sent.is_cancelled();
-        let depth = stores.queue.depth().await.context("the queue's depth")?;
+        let depth = match stores.queue.depth().await {
+            Ok(depth) => depth,
+            // An engine that is away for a moment is what the product is for.
+            Err(_) if moved.elapsed() < STALLED => continue,
+            Err(error) => return Err(error).context("the queue's depth; go on with --resume"),
+        };
         let left = depth.visible + depth.in_flight;
         let done = passage.left(left, fleet.kills());
         fleet.progressed(done);
@@ -154,11 +166,10 @@ async fn drain(stores: &Stores, fleet: &Fleet, passage: &Passage, all_sent: Canc
             (most, moved) = (done.max(most), Instant::now());
         }
         if quiet == 0 && moved.elapsed() > STALLED {
-            bail!(
-                "nothing moved for {} s with {left} messages left; see the logs in {}",
-                STALLED.as_secs(),
-                fleet.logs()
-            );
+            let (stalled, logs) = (STALLED.as_secs(), fleet.logs());
+            return Err(unfinished(format!(
+                "nothing moved for {stalled} s with {left} messages left; see the logs in {logs}"
+            )));
         }
     }
     Ok(())

@@ -80,8 +80,8 @@ impl<'a> Report<'a> {
         let tell = |text: String| if as_json { note(text) } else { line(text) };
         tell(self.table());
         tell(format!(
-            "{} workers were killed while they worked, in {} s. Counts are read from the engines: ledger and meter from \
-             DynamoDB, payloads from S3, rows from ClickHouse.",
+            "{} workers were killed while they worked, in {} s. Ledger and meter are counted in DynamoDB, payloads in S3, rows \
+             in ClickHouse; strays are payloads or rows that no inserted event accounts for.",
             self.kills,
             self.elapsed.as_secs()
         ));
@@ -133,12 +133,29 @@ impl<'a> Report<'a> {
                 cell(counted.meter, expected.meter),
                 cell(counted.archived, expected.inserted),
                 cell(counted.rows, expected.inserted),
+                cell(counted.billing_rows, expected.inserted),
+                cell(counted.strays, 0),
                 conflicts
                     .map_or_else(|| counted.conflicting_ids.to_string(), |told| cell(counted.conflicting_ids, told)),
             ]
         });
-        let head =
-            ["space", "plan", "sent", "distinct", "inserted", "rejected", "meter", "archived", "rows", "conflicts"];
-        format!("Each count as the engines have it = as it must be\n{}", table(&head, rows))
+        let head = [
+            "space",
+            "plan",
+            "sent",
+            "distinct",
+            "inserted",
+            "rejected",
+            "meter",
+            "archived",
+            "rows",
+            "billing",
+            "strays",
+            "conflicts",
+        ];
+        format!(
+            "Each count as it is = as it must be; sent and distinct from the input, all else from the engines\n{}",
+            table(&head, rows)
+        )
     }
 }

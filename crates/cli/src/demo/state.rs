@@ -98,6 +98,20 @@ impl DemoState {
     }
 }
 
+/// Held while a demo runs on a stack: a second one would count the first one's events.
+pub(crate) fn only_demo(record: &StackRecord) -> anyhow::Result<fs::File> {
+    let folder = folder(record);
+    fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    let lock = fs::File::create(folder.join("lock")).context("the demo's lock cannot be made")?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(fs::TryLockError::WouldBlock) => {
+            bail!("another demo runs on the stack {:?}: wait for it, or use --stack NAME", record.name)
+        }
+        Err(fs::TryLockError::Error(error)) => Err(error).context("the demo's lock cannot be taken"),
+    }
+}
+
 /// Writes a file whole or not at all.
 fn write_private(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let context = || format!("{} cannot be written", path.display());

@@ -48,6 +48,11 @@ fn a_month_is_pinned_on_the_local_stack_alone() {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(told(&output).contains("loopback"), "{}", told(&output));
+    // ClickHouse counts as well.
+    let elsewhere = [("AWS_ENDPOINT_URL", "http://127.0.0.1:1"), ("CLICKHOUSE_URL", "http://192.0.2.1:8123")];
+    let output = command.envs(elsewhere).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told(&output).contains("loopback"), "{}", told(&output));
 }
 
 #[test]

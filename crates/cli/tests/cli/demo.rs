@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpStream;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::support::{OwnStack, one_demo, repository, run, told, tollgate};
@@ -36,6 +37,24 @@ fn without_a_file_it_makes_seeded_traffic_with_repeats_and_conflicts() {
     assert!((1_000..=1_500).contains(&lines), "{lines}");
     assert_eq!(told["spaces"]["plus-7"]["conflicting_ids"], 5);
     assert_eq!(told["spaces"]["capped-7"]["meter"], 100);
+
+    // Which spaces are internal is kept with the stack: another worker on it would bill alike.
+    let usage = run(&stack.0, &["usage", "canary-7", "--json"]);
+    assert!(
+        String::from_utf8_lossy(&usage.stdout).contains(r#""plan":"internal""#),
+        "{}",
+        crate::support::told(&usage)
+    );
+
+    // What Plus is billed from: one row too many there is a charge too many, and nothing else shows it.
+    let clickhouse = tollgate_cli::stack::running(&stack.0).unwrap().unwrap().clickhouse_url;
+    let stray = "INSERT INTO tollgate.events_billing SELECT 'plus-7', 'uev_stray', 1, 0, period_month, 'PLUS' \
+                 FROM tollgate.events_billing WHERE space = 'plus-7' LIMIT 1";
+    let inserted = Command::new("curl").args(["--silent", "--fail", &clickhouse, "--data-binary", stray]).status();
+    assert!(inserted.unwrap().success());
+    let again = run(&stack.0, &["demo", "--seed", "7"]);
+    assert_eq!(again.status.code(), Some(1), "{}", crate::support::told(&again));
+    assert!(crate::support::told(&again).contains("plus-7: billing_rows is 321, must be 320"));
 }
 
 #[test]
