@@ -1,12 +1,13 @@
 //! The receive loop on a real queue.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tollgate_domain::ledger::Status;
-use tollgate_domain::ports::Queue;
+use tollgate_domain::ports::{PortError, Queue};
 use tollgate_worker::config::RunSettings;
 use tollgate_worker::pipeline::Pipeline;
 use tollgate_worker::ports::Ports;
@@ -214,4 +215,39 @@ async fn a_message_that_an_open_poll_brings_while_the_worker_stops_is_handed_bac
     let again = queues.receive().await;
     assert_eq!(again.first().map(|delivery| delivery.body.as_str()), Some(message.body.as_str()));
     assert_eq!(world.count(&message.key).await, Count::of("absent"), "nothing was begun");
+}
+
+#[tokio::test]
+async fn an_outage_slows_receiving_down_lengthens_rests_and_sends_nothing_to_the_dead_letter_queue() {
+    const MESSAGES: usize = 4;
+    let world = World::new().await;
+    let queues = Queues::create(&world).await;
+    let messages: Vec<_> = (0..MESSAGES).map(|number| world.message(&format!("m{number}"))).collect();
+    queues.send(&messages.iter().collect::<Vec<_>>()).await;
+    let away = Arc::new(AtomicBool::new(true));
+    let script = Script::new({
+        let away = Arc::clone(&away);
+        move |point| match (point.edge, point.effect) {
+            (Edge::Before, "insert") if away.load(Ordering::Relaxed) => Act::Fail(PortError::NotNow("away".to_owned())),
+            _ => Act::Go,
+        }
+    });
+    let queue = WatchedQueue::over(queues.port(VISIBILITY_S));
+    let (receives, rests) = (queue.receives(), queue.rests());
+    let worker = Running::start(queue, world.scripted(&script), settings(VISIBILITY_S, 10_000));
+    // Each message is given back twice: the second time after the outage has lasted for the first rest.
+    until("every message was given back twice", async || rests.lock().unwrap().len() >= 2 * MESSAGES).await;
+    away.store(false, Ordering::Relaxed);
+    let rests_ms = rests.lock().unwrap().clone();
+    assert!(rests_ms.iter().all(|rest_ms| *rest_ms >= 5_000), "{rests_ms:?}");
+    assert!(rests_ms.last() > rests_ms.first(), "rests grow with the outage: {rests_ms:?}");
+    // Without the pauses an empty queue is asked once a second, and a full one at once, over and over.
+    assert!(receives.load(Ordering::Relaxed) < 40, "{receives:?}");
+
+    queues.until_empty().await;
+    worker.stop().await;
+    for message in &messages {
+        assert_eq!(world.item(&message.key).await.status, Status::Inserted);
+    }
+    assert_eq!(queues.dead_letters().await, []);
 }

@@ -43,10 +43,14 @@ fn run_block(block: &str, stack: &str) -> String {
 }
 
 #[test]
-fn there_are_four_examples_and_the_second_is_the_tests_themselves() {
+fn every_example_is_run_by_a_test_or_is_what_runs_the_tests() {
     let blocks = blocks();
-    assert_eq!(blocks.len(), 4);
+    assert_eq!(blocks.len(), 5);
     assert_eq!(blocks[1].trim(), "cargo test --workspace");
+    // Too long for a test: the script that must pass before anything lands runs it.
+    assert_eq!(blocks[4].trim(), "cargo run --release --bin proof -- --ci");
+    let script = fs::read_to_string(repository().join(".ci/run")).unwrap();
+    assert!(script.lines().any(|line| line == "target/release/proof --ci"));
 }
 
 #[test]
