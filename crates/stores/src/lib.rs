@@ -13,6 +13,7 @@ pub mod connect;
 mod item;
 pub mod keys;
 pub mod ledger;
+pub mod logging;
 pub mod queue;
 pub mod rows;
 pub mod schema;

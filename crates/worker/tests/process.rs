@@ -1,7 +1,5 @@
 //! The worker as its own process.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
-
 use std::process::Command;
 
 #[test]

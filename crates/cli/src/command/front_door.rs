@@ -11,11 +11,12 @@ use tollgate_front_door::serve::serve_local;
 use tollgate_stores::clock::SystemClock;
 use tollgate_stores::config::StoreConfig;
 use tollgate_stores::connect::Stores;
+use tollgate_stores::logging::log_to_stderr;
 
 use crate::args::FrontDoorArguments;
 use crate::command::Ended;
 use crate::output::line;
-use crate::process::{log_to_stderr, stop_signal};
+use crate::process::stop_signal;
 use crate::settings::Settings;
 
 pub(crate) async fn run(settings: &Settings, arguments: FrontDoorArguments) -> anyhow::Result<Ended> {

@@ -1,12 +1,13 @@
 //! `tollgate worker`.
 
 use anyhow::Context;
+use tollgate_stores::logging::log_to_stderr;
 use tollgate_worker::config::WorkerConfig;
 use tollgate_worker::worker::run_live;
 
 use crate::args::ProcessArguments;
 use crate::command::Ended;
-use crate::process::{log_to_stderr, stop_signal};
+use crate::process::stop_signal;
 use crate::settings::Settings;
 
 pub(crate) async fn run(settings: &Settings, arguments: &ProcessArguments) -> anyhow::Result<Ended> {

@@ -17,14 +17,13 @@ use tollgate_front_door::serve::{LAMBDA_MARKER, serve_lambda, serve_local};
 use tollgate_stores::clock::SystemClock;
 use tollgate_stores::config::{Env, StoreConfig};
 use tollgate_stores::connect::Stores;
-use tracing_subscriber::EnvFilter;
+use tollgate_stores::logging::log_to_stderr;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().json().with_env_filter(filter).with_writer(std::io::stderr).init();
+    log_to_stderr();
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -7,14 +7,13 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tollgate_stores::config::Env;
+use tollgate_stores::logging::log_to_stderr;
 use tollgate_worker::config::WorkerConfig;
 use tollgate_worker::worker::run_live;
-use tracing_subscriber::EnvFilter;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter).with_writer(std::io::stderr).init();
+    log_to_stderr();
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
