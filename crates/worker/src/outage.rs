@@ -2,7 +2,9 @@
 //!
 //! A long outage must not wear messages out: the queue counts receives, and after many of them it would take a good
 //! message for a bad one. So a message rests for as long as the outage has lasted already, which doubles from one try to
-//! the next, and receiving slows down to a probe. The first delivery that is settled ends the outage.
+//! the next, and while nothing is settled at all, receiving slows down to a probe. Only an event that was inserted has
+//! asked every engine: it alone ends the outage. A rejection or a repeat says nothing of ClickHouse, but shows that
+//! receiving is worth its while.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,33 +13,48 @@ use tokio::time::Instant;
 
 /// The longest rest of a message: its share of what an outage adds before the end of it is noticed.
 const LONGEST_REST: Duration = Duration::from_mins(15);
+/// Trouble that comes longer than this after the last is another outage: well above a rest and its delivery's delay.
+const ANOTHER_OUTAGE: Duration = Duration::from_mins(30);
 /// The shortest and the longest pause before a receive.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Since when nothing was settled for an engine's sake; shared by the tasks of one worker.
+/// The outage that lasts, if one does; shared by the tasks of one worker.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Outage(Arc<Mutex<Option<Instant>>>);
+pub(crate) struct Outage(Arc<Mutex<Option<Lasting>>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Lasting {
+    since: Instant,
+    latest: Instant,
+    /// Nothing was settled since the latest trouble.
+    is_silent: bool,
+}
 
 impl Outage {
     /// A delivery was given back for an engine's sake; tells how long the outage has lasted.
     pub(crate) fn go_on(&self) -> Duration {
-        self.since().get_or_insert_with(Instant::now).elapsed()
+        let now = Instant::now();
+        let mut lasting = self.lasting();
+        let since = lasting.filter(|before| now - before.latest <= ANOTHER_OUTAGE).map_or(now, |before| before.since);
+        *lasting = Some(Lasting { since, latest: now, is_silent: true });
+        now - since
     }
 
-    /// A delivery was settled.
-    pub(crate) fn end(&self) {
-        *self.since() = None;
+    /// A delivery was acknowledged, `inserted` or otherwise.
+    pub(crate) fn settled(&self, inserted: bool) {
+        let mut lasting = self.lasting();
+        *lasting = lasting.filter(|_| !inserted).map(|before| Lasting { is_silent: false, ..before });
     }
 
-    /// How long to wait before the next receive; `None` when all is well.
+    /// How long to wait before the next receive; `None` when deliveries are settled.
     pub(crate) fn pause(&self) -> Option<Duration> {
-        let lasted = (*self.since())?.elapsed();
-        Some((lasted / 4).clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
+        let lasting = self.lasting().filter(|lasting| lasting.is_silent)?;
+        Some((lasting.since.elapsed() / 4).clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
     }
 
-    fn since(&self) -> MutexGuard<'_, Option<Instant>> {
-        // Nothing can panic while the lock is held; the instant is good whoever wrote it.
+    fn lasting(&self) -> MutexGuard<'_, Option<Lasting>> {
+        // Nothing can panic while the lock is held; the state is good whoever wrote it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -58,7 +75,8 @@ mod tests {
         let mut receives = 0;
         while started.elapsed() < Duration::from_hours(6) {
             receives += 1;
-            tokio::time::sleep(Duration::from_millis(rest_ms(5_000, outage.go_on()))).await;
+            // A queue delivers a little after the rest.
+            tokio::time::sleep(Duration::from_millis(rest_ms(5_000, outage.go_on()) + 700)).await;
         }
         assert!((20..=40).contains(&receives), "{receives}");
     }
@@ -72,9 +90,22 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(40)).await;
         assert_eq!(outage.go_on(), Duration::from_secs(40), "it began with the first, not with the last");
         assert_eq!(outage.pause(), Some(Duration::from_secs(10)));
-        tokio::time::sleep(Duration::from_hours(1)).await;
+        tokio::time::sleep(Duration::from_mins(5)).await;
         assert_eq!(outage.pause(), Some(LONGEST_PAUSE));
-        outage.end();
+        outage.settled(true);
         assert_eq!(outage.pause(), None);
+        assert_eq!(outage.go_on(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rejections_and_repeats_do_not_end_an_outage_of_clickhouse() {
+        let outage = Outage::default();
+        outage.go_on();
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        outage.settled(false);
+        assert_eq!(outage.pause(), None, "what can be settled is received");
+        assert_eq!(outage.go_on(), Duration::from_mins(1), "what cannot rests ever longer");
+        tokio::time::sleep(ANOTHER_OUTAGE + Duration::from_secs(1)).await;
+        assert_eq!(outage.go_on(), Duration::ZERO, "trouble long after is another outage");
     }
 }

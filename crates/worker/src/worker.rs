@@ -19,7 +19,7 @@ use crate::outage::{Outage, rest_ms};
 use crate::patience::{Backoff, Patience};
 use crate::pipeline::Pipeline;
 use crate::ports::{LivePorts, Ports};
-use crate::verdict::{DeadLetter, HandBack, Verdict};
+use crate::verdict::{DeadLetter, HandBack, Outcome, Verdict};
 
 /// Messages that one receive asks for.
 const RECEIVE: usize = 10;
@@ -181,8 +181,8 @@ async fn handle<Q: Queue, P: Ports>(run: Arc<Run<Q, P>>, delivery: Delivery, slo
 
 async fn settle<Q: Queue, P>(run: &Run<Q, P>, delivery: Delivery, verdict: Verdict) {
     match verdict {
-        Verdict::Acknowledge(_) => {
-            run.outage.end();
+        Verdict::Acknowledge(outcome) => {
+            run.outage.settled(outcome == Outcome::Inserted);
             run.acknowledger.delete(delivery.receipt).await;
         }
         Verdict::HandBack(why) => {
