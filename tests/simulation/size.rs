@@ -132,8 +132,13 @@ const FAMILIES_OF_CI: &[Family] = &[
 
 const FAMILIES_OF_FULL: &[Family] = &[
     Family {
-        bounds: "two workers, one kill, one redelivery, one lost answer, one refusal",
+        bounds: "two workers, one kill, one redelivery, one lost answer",
         cases: &["=/ED/-/plain"],
+        budget: KILL_AND_LOSS,
+    },
+    Family {
+        bounds: "the same, and one refusal, all in one schedule",
+        cases: &["free/last-unit/ED/-/plain", "plus-inactive/room-left/ED/-/plain"],
         budget: KILL_LOSS_AND_REFUSAL,
     },
     Family { bounds: "two deliveries, two faults of any kinds, one redelivery", cases: EVERY_PAIR, budget: TWO_FAULTS },
