@@ -21,14 +21,14 @@ const FIELDS: [&str; 7] = ["idempotencyKey", "meter", "occurredAt", "properties"
 /// A validated event. Two events are equal exactly when their fingerprints are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    meter: String,
-    subject: String,
-    occurred_at: UtcMillis,
-    quantity: u64,
-    source: Option<String>,
+    pub(crate) meter: String,
+    pub(crate) subject: String,
+    pub(crate) occurred_at: UtcMillis,
+    pub(crate) quantity: u64,
+    pub(crate) source: Option<String>,
     /// Canonical JSON of a non-empty object; an empty bag and no bag are the same fact.
-    properties: Option<String>,
-    idempotency_key: Option<String>,
+    pub(crate) properties: Option<String>,
+    pub(crate) idempotency_key: Option<String>,
 }
 
 impl Event {
@@ -56,26 +56,30 @@ impl Event {
         // "A missing source joins as the empty string": the two are one fact, so they are one value here.
         let source = keep(text(fields, "source", MAX_TEXT_CHARS)).filter(|source| !source.is_empty());
         let idempotency_key = keep(idempotency_key(fields));
-        let properties = keep(properties(fields));
-        let occurred_at = occurred_at(fields, accepted_at).map_err(|problem| problems.push(problem)).ok();
-        let quantity = quantity(fields).map_err(|problem| problems.push(problem)).ok();
+        let properties = keep(bag(fields, "properties"));
+        let occurred_at = instant(fields, "occurredAt", accepted_at).map_err(|problem| problems.push(problem)).ok();
+        let quantity = quantity(fields.get("quantity"), "quantity").map_err(|problem| problems.push(problem)).ok();
 
         let (Some(meter), Some(subject), Some(occurred_at), Some(quantity), true) =
             (meter, subject, occurred_at, quantity, problems.is_empty())
         else {
             return Err(problems);
         };
-        let event = Self { meter, subject, occurred_at, quantity, source, properties, idempotency_key };
-        let bytes = event.canonical_json().len();
+        Self { meter, subject, occurred_at, quantity, source, properties, idempotency_key }.of_a_fair_size()
+    }
+
+    /// The event, or that its canonical JSON is too long.
+    pub(crate) fn of_a_fair_size(self) -> Result<Self, Vec<Problem>> {
+        let bytes = self.canonical_json().len();
         if bytes > MAX_EVENT_BYTES {
             return Err(vec![Problem::new(
                 "event_too_large",
                 "",
                 format!("takes {bytes} bytes of canonical JSON, more than {MAX_EVENT_BYTES}"),
-                "keep large content elsewhere and put its address into properties",
+                "keep large content elsewhere and send its address",
             )]);
         }
-        Ok(event)
+        Ok(self)
     }
 
     /// What is counted, such as `api_request`.
@@ -191,7 +195,12 @@ fn text(fields: &Map<String, Value>, name: &'static str, max_chars: usize) -> Re
     Ok(Some(text.clone()))
 }
 
-fn required(fields: &Map<String, Value>, name: &'static str, max_chars: usize) -> Result<Option<String>, Problem> {
+/// A text field that must be there and not empty.
+pub(crate) fn required(
+    fields: &Map<String, Value>,
+    name: &'static str,
+    max_chars: usize,
+) -> Result<Option<String>, Problem> {
     match text(fields, name, max_chars)? {
         None => Err(Problem::new("missing_field", name, "is missing", format!("send {name} as a non-empty text"))),
         Some(text) if text.is_empty() => {
@@ -215,37 +224,42 @@ fn idempotency_key(fields: &Map<String, Value>) -> Result<Option<String>, Proble
     Ok(key)
 }
 
-fn properties(fields: &Map<String, Value>) -> Result<Option<String>, Problem> {
-    match fields.get("properties") {
+/// Canonical JSON of an object field; `None` when there is nothing in it.
+pub(crate) fn bag(fields: &Map<String, Value>, name: &'static str) -> Result<Option<String>, Problem> {
+    match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Object(bag)) if bag.is_empty() => Ok(None),
         // Counted from the event and not from the text that carries it: what one reader takes, all of them take.
         Some(bag) if json::depth(bag) >= json::MAX_DEPTH => Err(Problem::new(
             "nested_too_deep",
-            "properties",
+            name,
             format!("nests the event deeper than {} levels", json::MAX_DEPTH),
             "send a flatter structure",
         )),
         Some(bag @ Value::Object(_)) => Ok(Some(json::canonical(bag))),
         Some(other) => Err(Problem::new(
             "wrong_type",
-            "properties",
+            name,
             format!("is {}, not an object", json::kind(other)),
             "send a JSON object, or leave the field out",
         )),
     }
 }
 
-fn occurred_at(fields: &Map<String, Value>, accepted_at: UtcMillis) -> Result<UtcMillis, Problem> {
-    const FIELD: &str = "occurredAt";
+/// A field with the time at which the event occurred.
+pub(crate) fn instant(
+    fields: &Map<String, Value>,
+    name: &'static str,
+    accepted_at: UtcMillis,
+) -> Result<UtcMillis, Problem> {
     const FORM: &str = "send an instant such as 2026-11-30T12:34:56.789Z";
-    let text = match fields.get(FIELD) {
+    let text = match fields.get(name) {
         None | Some(Value::Null) => {
-            return Err(Problem::new("missing_field", FIELD, "is missing", FORM));
+            return Err(Problem::new("missing_field", name, "is missing", FORM));
         }
         Some(Value::String(text)) => text,
         Some(other) => {
-            return Err(Problem::new("wrong_type", FIELD, format!("is {}, not a text", json::kind(other)), FORM));
+            return Err(Problem::new("wrong_type", name, format!("is {}, not a text", json::kind(other)), FORM));
         }
     };
     let occurred_at = UtcMillis::parse(text).map_err(|problem| {
@@ -256,12 +270,12 @@ fn occurred_at(fields: &Map<String, Value>, accepted_at: UtcMillis) -> Result<Ut
                 ("no_such_time", "send a day and a time that exist, in the years 0000 to 9998")
             }
         };
-        Problem::new(code, FIELD, problem.to_string(), mend)
+        Problem::new(code, name, problem.to_string(), mend)
     })?;
     if occurred_at > accepted_at.saturating_add_ms(MAX_AHEAD_MS) {
         return Err(Problem::new(
             "time_in_the_future",
-            FIELD,
+            name,
             "lies more than five minutes ahead",
             "send the time at which the work was done, and check the sender's clock",
         ));
@@ -269,24 +283,24 @@ fn occurred_at(fields: &Map<String, Value>, accepted_at: UtcMillis) -> Result<Ut
     Ok(occurred_at)
 }
 
-fn quantity(fields: &Map<String, Value>) -> Result<u64, Problem> {
-    const FIELD: &str = "quantity";
+/// A quantity, which stands at `name`.
+pub(crate) fn quantity(value: Option<&Value>, name: &'static str) -> Result<u64, Problem> {
     const MEND: &str = "send a JSON integer from 1 to 9007199254740991, without a decimal point or quotes";
-    let number = match fields.get(FIELD) {
+    let number = match value {
         None | Some(Value::Null) => {
-            return Err(Problem::new("missing_field", FIELD, "is missing", MEND));
+            return Err(Problem::new("missing_field", name, "is missing", MEND));
         }
         Some(Value::Number(number)) => number,
         Some(other) => {
-            return Err(Problem::new("wrong_type", FIELD, format!("is {}, not an integer", json::kind(other)), MEND));
+            return Err(Problem::new("wrong_type", name, format!("is {}, not an integer", json::kind(other)), MEND));
         }
     };
     match number.as_u64() {
         Some(quantity) if (1..=json::MAX_SAFE_INTEGER).contains(&quantity) => Ok(quantity),
-        Some(0) => Err(Problem::new("quantity_out_of_range", FIELD, "is 0", MEND)),
-        Some(_) => Err(Problem::new("quantity_out_of_range", FIELD, "is larger than 2^53−1", MEND)),
-        None if number.is_i64() => Err(Problem::new("quantity_out_of_range", FIELD, "is negative", MEND)),
-        None => Err(Problem::new("quantity_not_an_integer", FIELD, "is not written as an integer", MEND)),
+        Some(0) => Err(Problem::new("quantity_out_of_range", name, "is 0", MEND)),
+        Some(_) => Err(Problem::new("quantity_out_of_range", name, "is larger than 2^53−1", MEND)),
+        None if number.is_i64() => Err(Problem::new("quantity_out_of_range", name, "is negative", MEND)),
+        None => Err(Problem::new("quantity_not_an_integer", name, "is not written as an integer", MEND)),
     }
 }
 

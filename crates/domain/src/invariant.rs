@@ -48,3 +48,17 @@ impl Invariant {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn ids_are_unique_and_name_metrics() {
+        let ids: BTreeSet<_> = Invariant::ALL.iter().map(|invariant| invariant.id()).collect();
+        assert_eq!(ids.len(), Invariant::ALL.len());
+        assert!(ids.iter().all(|id| id.len() > 3 && id.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')));
+    }
+}

@@ -18,7 +18,8 @@ pub const MAX_SAFE_INTEGER: u64 = 9_007_199_254_740_991;
 pub const MAX_DEPTH: usize = 32;
 /// Levels that a text may nest: an event's, and those of whatever carries it (a batch, a message, an archived object).
 pub const MAX_TEXT_DEPTH: usize = MAX_DEPTH + 4;
-/// Problems reported for one text: enough to mend it, bounded so that an answer never outgrows its question.
+/// Problems reported for one text, or for one element of an array at the root: enough to mend it, bounded so that an
+/// answer never outgrows its question. An element of which anything is refused has at least one.
 pub const MAX_PROBLEMS: usize = 100;
 
 const MAX_SAFE_DOUBLE: f64 = 9_007_199_254_740_991.0;
@@ -125,8 +126,10 @@ struct Node<'a> {
 
 impl Node<'_> {
     fn report(&mut self, code: &'static str, problem: &str, mend: &str) {
-        if self.problems.len() < MAX_PROBLEMS {
-            let (index, field) = self.path.split();
+        let (index, field) = self.path.split();
+        // Problems come in the order of the text: those of one element stand together.
+        let before = self.problems.len().checked_sub(MAX_PROBLEMS).and_then(|place| self.problems.get(place));
+        if before.is_none_or(|problem| problem.index != index) {
             self.problems.push(Problem { index, ..Problem::new(code, field, problem, mend) });
         }
     }

@@ -58,6 +58,11 @@ impl fmt::Debug for ApiKey {
 }
 
 impl KeyHash {
+    /// The key's public name: enough of the hash to tell a space's keys apart, nothing of the key.
+    pub fn id(&self) -> KeyId {
+        KeyId(self.0.chars().take(KEY_ID_DIGITS).collect())
+    }
+
     /// The hash as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -69,6 +74,39 @@ impl KeyHash {
     }
 }
 
+/// Hex digits of a key's public name.
+const KEY_ID_DIGITS: usize = 16;
+
+/// A key's public name: the first 16 hex digits of its hash. Names a key within its space, opens nothing.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId(String);
+
+/// The text is not a key's public name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("is not a key id: expected {KEY_ID_DIGITS} lower-case hex digits, as the list of keys shows them")]
+pub struct NotAKeyId;
+
+impl KeyId {
+    /// Reads a key's public name.
+    pub fn parse(text: &str) -> Result<Self, NotAKeyId> {
+        let fits = text.len() == KEY_ID_DIGITS && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        if fits { Ok(Self(text.to_owned())) } else { Err(NotAKeyId) }
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for KeyId {
+    type Err = NotAKeyId;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text)
+    }
+}
+
 /// What a key may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
@@ -76,11 +114,18 @@ pub enum Scope {
     Ingest,
     /// Read where events stand and what was used.
     Read,
-    /// Manage the space's keys.
+    /// See the space's keys, and everything that the others may.
     Admin,
 }
 
 stored_as!(Scope { Ingest = "ingest", Read = "read", Admin = "admin" });
+
+impl Scope {
+    /// Whether a key with this scope may do what `asked` names.
+    pub fn covers(self, asked: Self) -> bool {
+        self == asked || self == Self::Admin
+    }
+}
 
 /// What the keys table says of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +140,17 @@ pub struct KeyRecord {
     pub revoked_at: Option<UtcMillis>,
     /// Its owner's name for it.
     pub label: String,
+    /// When it was last used, to the hour or so; absent for a key that never was.
+    pub last_used_at: Option<UtcMillis>,
+}
+
+/// A key as a space's list shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedKey {
+    /// What the keys table knows it by.
+    pub hash: KeyHash,
+    /// What the table says of it.
+    pub record: KeyRecord,
 }
 
 #[cfg(test)]
@@ -102,10 +158,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn admin_covers_everything_and_the_others_themselves() {
+        let covered =
+            |scope: Scope| Scope::ALL.iter().copied().filter(|asked| scope.covers(*asked)).collect::<Vec<_>>();
+        assert_eq!(covered(Scope::Ingest), [Scope::Ingest]);
+        assert_eq!(covered(Scope::Read), [Scope::Read]);
+        assert_eq!(covered(Scope::Admin), Scope::ALL);
+    }
+
+    #[test]
+    fn a_key_s_name_is_the_head_of_its_hash() {
+        let hash = ApiKey::from_random([1; KEY_BYTES]).hash();
+        assert_eq!(hash.id().as_str(), &hash.as_str()[..16]);
+        assert_eq!(KeyId::parse(hash.id().as_str()), Ok(hash.id()));
+        for bad in ["", "abc", &hash.as_str()[..17], "ABCDEF0123456789", "g123456789abcdef"] {
+            assert_eq!(KeyId::parse(bad), Err(NotAKeyId), "{bad}");
+        }
+    }
+
+    #[test]
     fn a_key_has_one_form_and_never_prints_itself() {
         let key = ApiKey::from_random([0xab; KEY_BYTES]);
         assert_eq!(ApiKey::parse(key.expose()).unwrap(), key);
-        assert!(!format!("{key:?}").contains("abab"));
+        assert_eq!(format!("{key:?}"), "ApiKey([redacted])");
         assert_eq!(key.hash().as_str().len(), 64);
         for bad in ["", KEY_PREFIX, "tollgate_sk_xyz", &key.expose().to_uppercase(), &format!("{}0", key.expose())] {
             assert!(ApiKey::parse(bad).is_err(), "{bad}");

@@ -283,9 +283,16 @@ mod tests {
     }
 
     #[test]
+    fn only_an_inserting_event_still_has_a_worker_s_step_before_it() {
+        let open: Vec<_> = Status::ALL.iter().filter(|status| !status.is_terminal()).collect();
+        assert_eq!(open, [&Status::Inserting]);
+    }
+
+    #[test]
     fn a_space_is_256_partitions() {
         let id = EventId::parse(&format!("uev_{}", "0f".repeat(32))).unwrap();
         let key = EventKey { space: SpaceId::parse("acme").unwrap(), id };
         assert_eq!(key.partition(), "acme#0f");
+        assert_eq!(key.to_string(), format!("acme/{}", key.id));
     }
 }

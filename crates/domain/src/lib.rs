@@ -7,6 +7,8 @@
 #![warn(clippy::arithmetic_side_effects, clippy::float_arithmetic)]
 
 pub mod archive;
+pub mod call;
+pub mod cloudevent;
 pub mod envelope;
 pub mod event;
 pub mod identity;
@@ -18,7 +20,9 @@ pub mod period;
 pub mod plan;
 pub mod ports;
 pub mod problem;
+pub mod receipt;
 pub mod row;
+pub mod scan;
 pub mod scenario;
 pub mod space;
 pub mod time;

@@ -172,7 +172,14 @@ mod tests {
             assert_eq!(policy.plan_of(&space, record.as_ref()), plan);
             assert_eq!(policy.plan_of(&canary, record.as_ref()), Plan::Internal);
         }
+    }
+
+    #[test]
+    fn a_limit_is_at_least_one() {
         assert_eq!(Limit::new(0), None);
+        let limit = Limit::new(1_234).unwrap();
+        assert_eq!((limit.get(), limit.to_string()), (1_234, "1234".to_owned()));
+        assert_eq!(Limit::FREE_PLAN.get(), 1_000);
     }
 
     #[test]

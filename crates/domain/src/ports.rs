@@ -7,10 +7,11 @@ use std::future::Future;
 
 use crate::archive::ArchiveObject;
 use crate::identity::Fingerprint;
-use crate::key::{KeyHash, KeyRecord};
+use crate::key::{KeyHash, KeyRecord, ListedKey};
 use crate::ledger::{Checkpoint, EventKey, LedgerItem, NewClaim, Rejection};
 use crate::period::PeriodMonth;
 use crate::plan::{Limit, SpaceRecord};
+use crate::receipt::{CommandReceipt, NewReceipt, Owner, ReceiptKey, StoredAnswer};
 use crate::row::Row;
 use crate::space::SpaceId;
 use crate::time::UtcMillis;
@@ -135,6 +136,12 @@ pub trait Ledger: Send + Sync + 'static {
     ) -> impl Future<Output = PortResult<Conditional>> + Send;
 }
 
+/// The ledger, asked about many events at once: for whoever only looks.
+pub trait EventLookup: Send + Sync + 'static {
+    /// What stands for each key, in their order; strongly consistent. All of them or an error.
+    fn read_many(&self, keys: &[EventKey]) -> impl Future<Output = PortResult<Vec<Image>>> + Send;
+}
+
 /// The writes that move money: `consume`, `stamp` and `reject`, and no other.
 pub trait Billing: Send + Sync + 'static {
     /// Free space: moves the counter of (space, month) by one and stamps the checkpoint, both or neither.
@@ -172,6 +179,27 @@ pub trait Spaces: Send + Sync + 'static {
 pub trait Keys: Send + Sync + 'static {
     /// What is known of the key, revoked or not. A failed read is an error, never an unknown key.
     fn find(&self, hash: &KeyHash) -> impl Future<Output = PortResult<Option<KeyRecord>>> + Send;
+    /// The space's keys, revoked ones too, oldest first. A change of the last seconds may be missing.
+    fn list(&self, space: &SpaceId) -> impl Future<Output = PortResult<Vec<ListedKey>>> + Send;
+    /// Notes that the key was used, unless a use within `spacing_ms` is noted already; tells whether it wrote.
+    fn touch(&self, hash: &KeyHash, spacing_ms: i64, now: UtcMillis) -> impl Future<Output = PortResult<bool>> + Send;
+}
+
+/// DynamoDB's `command_receipts`.
+pub trait Receipts: Send + Sync + 'static {
+    /// Writes the receipt and answers `None`, if [`NewReceipt::may_replace`] what stands; else answers what stands.
+    fn begin(&self, new: &NewReceipt) -> impl Future<Output = PortResult<Option<CommandReceipt>>> + Send;
+    /// Keeps the answer from now on for [`crate::receipt::KEPT_MS`]; `false` if the receipt is not `owner`'s any more.
+    fn finish(
+        &self,
+        key: &ReceiptKey,
+        owner: &Owner,
+        answer: &StoredAnswer,
+        now: UtcMillis,
+    ) -> impl Future<Output = PortResult<bool>> + Send;
+    /// Ends the lease, so that the same request runs again; `false` if the receipt is not `owner`'s any more or has an
+    /// answer.
+    fn release(&self, key: &ReceiptKey, owner: &Owner) -> impl Future<Output = PortResult<bool>> + Send;
 }
 
 /// S3: the full payloads.
@@ -188,6 +216,12 @@ pub trait Rows: Send + Sync + 'static {
     fn is_present(&self, key: &EventKey) -> impl Future<Output = PortResult<bool>> + Send;
     /// Inserts all of them or tells why not. Repeats are harmless.
     fn insert(&self, rows: &[Row]) -> impl Future<Output = Result<(), InsertError>> + Send;
+}
+
+/// ClickHouse: what a Plus space is billed from.
+pub trait PlusUsage: Send + Sync + 'static {
+    /// Distinct events of the space and month that were billed as Plus.
+    fn count_plus(&self, space: &SpaceId, month: PeriodMonth) -> impl Future<Output = PortResult<u64>> + Send;
 }
 
 /// A received message, until its receipt runs out.
@@ -224,6 +258,8 @@ pub trait Queue: Send + Sync + 'static {
 pub trait Intake: Send + Sync + 'static {
     /// Sends all messages, however many; the answers are in their order, and `Ok` means durably queued.
     fn send(&self, messages: &[String]) -> impl Future<Output = Vec<PortResult<()>>> + Send;
+    /// Whether the queue is there and answers.
+    fn probe(&self) -> impl Future<Output = PortResult<()>> + Send;
 }
 
 /// The time of day.

@@ -54,3 +54,19 @@ impl fmt::Display for Problem {
 }
 
 impl std::error::Error for Problem {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_reads_alone() {
+        let problem = Problem::new("missing_field", "meter", "is missing", "send it");
+        assert_eq!(problem.to_string(), "meter: is missing; send it");
+        assert_eq!(problem.at(3).to_string(), "event 3: meter: is missing; send it");
+        assert_eq!(
+            Problem::new("empty_call", "", "is empty", "send events").to_string(),
+            "body: is empty; send events"
+        );
+    }
+}

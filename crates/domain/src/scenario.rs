@@ -222,6 +222,11 @@ mod tests {
     }
 
     #[test]
+    fn the_protocol_s_page_shows_this_table() {
+        assert!(include_str!("../PROTOCOL.md").contains(&markdown_table()));
+    }
+
+    #[test]
     fn rows_are_numbered_by_their_place() {
         for (place, scenario) in (1..).zip(&SCENARIOS) {
             assert_eq!(scenario.number, place);

@@ -125,6 +125,13 @@ mod tests {
     }
 
     #[test]
+    fn time_between_two_instants_has_a_sign() {
+        let (early, late) = (UtcMillis::new(-2_000).unwrap(), UtcMillis::new(5_000).unwrap());
+        assert_eq!((late.ms_since(early), early.ms_since(late), early.ms_since(early)), (7_000, -7_000, 0));
+        assert_eq!(early.saturating_add_ms(7_000), late);
+    }
+
+    #[test]
     fn other_spellings_and_days_that_do_not_exist_are_refused() {
         use TimeProblem::{Form, NoSuchInstant, TooFine};
         for (text, problem) in [
