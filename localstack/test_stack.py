@@ -118,7 +118,7 @@ class Lifecycle(unittest.TestCase):
         stack = self.up()
         self.assertEqual(query(stack, "SELECT currentDatabase()"), stack["clickhouse_database"])
         tables = aws(stack, "DynamoDB_20120810.ListTables", {})["TableNames"]
-        for output in ("LedgerTableName", "MeterTableName", "SpacesTableName", "KeysTableName"):
+        for output in ("LedgerTableName", "MeterTableName", "SpacesTableName", "KeysTableName", "ReceiptsTableName"):
             self.assertIn(stack["outputs"][output], tables)
         keys = aws(stack, "DynamoDB_20120810.DescribeTable", {"TableName": LEDGER})["Table"]["GlobalSecondaryIndexes"]
         self.assertEqual([index["IndexName"] for index in keys], ["attention"])

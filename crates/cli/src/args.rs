@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tollgate_domain::identity::EventId;
-use tollgate_domain::key::Scope;
+use tollgate_domain::key::{KeyId, Scope};
 use tollgate_domain::period::PeriodMonth;
 use tollgate_domain::plan::{Limit, Subscription};
 use tollgate_domain::space::SpaceId;
@@ -225,10 +225,59 @@ pub enum KeysCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Refuse a key from now on; it is read from `TOLLGATE_API_KEY`
-    #[command(after_help = "Example:\n  TOLLGATE_API_KEY=tollgate_sk_... tollgate keys revoke")]
-    Revoke,
+    /// List a space's keys, by the names that `rotate` and `revoke` take; a change of the last seconds may be missing
+    #[command(after_help = "Example:\n  tollgate keys list acme\n  tollgate keys list acme --json")]
+    List {
+        /// Whose keys
+        space: SpaceId,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a key with the same scopes and label now, and refuse the old one after an overlap: no downtime
+    #[command(after_help = ROTATE_EXAMPLES)]
+    Rotate {
+        /// Which key
+        #[command(flatten)]
+        key: WhichKey,
+        /// For how long the old key still works: a number and s, m, h or d
+        #[arg(long, default_value = "24h", value_parser = parse_duration_ms, value_name = "TIME")]
+        overlap: DurationMs,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Refuse a key from now on, also one that is to be refused later
+    #[command(after_help = REVOKE_EXAMPLES)]
+    Revoke(WhichKey),
 }
+
+const ROTATE_EXAMPLES: &str = "\
+Examples:
+  TOLLGATE_API_KEY=tollgate_sk_... tollgate keys rotate
+  tollgate keys rotate --space acme --id 0123456789abcdef --overlap 7d
+
+The old key is refused after the overlap even if the new one was lost: then make another with `tollgate keys create`.";
+
+const REVOKE_EXAMPLES: &str = "\
+Examples:
+  TOLLGATE_API_KEY=tollgate_sk_... tollgate keys revoke
+  tollgate keys revoke --space acme --id 0123456789abcdef";
+
+/// One key: by its name in its space's list, or else the one in `TOLLGATE_API_KEY`.
+#[derive(Debug, Args)]
+pub struct WhichKey {
+    /// The key's space; without it, the key is read from `TOLLGATE_API_KEY`
+    #[arg(long, requires = "id")]
+    pub space: Option<SpaceId>,
+    /// The key's name, as `tollgate keys list` shows it
+    #[arg(long, requires = "space", value_name = "KEY ID")]
+    pub id: Option<KeyId>,
+}
+
+/// A length of time in whole milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DurationMs(pub i64);
 
 /// A plan, as the command line names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -255,6 +304,20 @@ fn parse_limit(text: &str) -> Result<Limit, &'static str> {
     text.parse().ok().and_then(Limit::new).ok_or("use a whole number, at least 1")
 }
 
+/// Reads `90s`, `30m`, `24h` or `7d`; a bare 0 needs no unit.
+fn parse_duration_ms(text: &str) -> Result<DurationMs, &'static str> {
+    const UNITS_MS: [(char, i64); 4] = [('s', 1_000), ('m', 60_000), ('h', 3_600_000), ('d', 86_400_000)];
+    const EXPECTED: &str = "use a whole number and s, m, h or d, such as 24h";
+    if text == "0" {
+        return Ok(DurationMs(0));
+    }
+    let (_, unit_ms) = UNITS_MS.into_iter().find(|(unit, _)| text.ends_with(*unit)).ok_or(EXPECTED)?;
+    let digits = text.get(..text.len().saturating_sub(1)).unwrap_or_default();
+    let is_whole = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    let number: Option<i64> = digits.parse().ok().filter(|_| is_whole);
+    number.and_then(|number| number.checked_mul(unit_ms)).map(DurationMs).ok_or(EXPECTED)
+}
+
 fn parse_scope(text: &str) -> Result<Scope, &'static str> {
     Scope::from_stored(text).ok_or("use ingest, read or admin")
 }
@@ -268,6 +331,17 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_length_of_time_is_a_whole_number_with_a_unit() {
+        for (text, ms) in [("0", 0), ("90s", 90_000), ("30m", 1_800_000), ("24h", 86_400_000), ("7d", 604_800_000)] {
+            assert_eq!(parse_duration_ms(text), Ok(DurationMs(ms)), "{text}");
+        }
+        for bad in ["", "h", "24", "-1h", "+1h", "1.5h", "1h30m", "99999999999999999999d", "9223372036854775807d", "1é"]
+        {
+            assert!(parse_duration_ms(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use anyhow::{Context, bail};
-use tollgate_stores::config::{Env, StoreConfig};
+use tollgate_stores::config::{AwsConfig, Env, StoreConfig};
 use tollgate_stores::connect::Stores;
 
 use crate::stack::{self, StackRecord};
@@ -38,12 +38,12 @@ impl Settings {
     }
 
     /// Points the AWS clients at the stack, unless the environment points them elsewhere.
-    pub fn point_at_stack(&self, stores: &mut StoreConfig) {
+    pub fn point_at_stack(&self, aws: &mut AwsConfig) {
         if let Some(stack) = &self.stack
             && std::env::var_os("AWS_ENDPOINT_URL").is_none()
         {
-            stores.aws.endpoint_url = Some(stack.aws_endpoint_url.clone());
-            stores.aws.s3_path_style = true;
+            aws.endpoint_url = Some(stack.aws_endpoint_url.clone());
+            aws.s3_path_style = true;
         }
     }
 
@@ -52,7 +52,7 @@ impl Settings {
         let mut env = self.env();
         let config = StoreConfig::from_env(&mut env);
         let mut config = env.finish(config).with_context(|| self.what_is_missing())?;
-        self.point_at_stack(&mut config);
+        self.point_at_stack(&mut config.aws);
         Ok(config)
     }
 

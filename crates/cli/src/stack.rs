@@ -27,19 +27,20 @@ pub struct StackRecord {
 const INTERNAL_SPACES: &str = "TOLLGATE_INTERNAL_SPACES";
 
 /// Template outputs and the variables that the binaries read them from.
-const VARIABLES: [(&str, &str); 7] = [
+const VARIABLES: [(&str, &str); 8] = [
     ("TOLLGATE_LEDGER_TABLE", "LedgerTableName"),
     ("TOLLGATE_METER_TABLE", "MeterTableName"),
     ("TOLLGATE_SPACES_TABLE", "SpacesTableName"),
     ("TOLLGATE_KEYS_TABLE", "KeysTableName"),
+    ("TOLLGATE_RECEIPTS_TABLE", "ReceiptsTableName"),
     ("TOLLGATE_ARCHIVE_BUCKET", "ArchiveBucketName"),
     ("TOLLGATE_EVENT_QUEUE_URL", "EventQueueUrl"),
     ("TOLLGATE_DEAD_LETTER_QUEUE_URL", "DeadLetterQueueUrl"),
 ];
 
 /// Every variable that a stack has a value for.
-pub(crate) const VARIABLE_NAMES: [&str; 9] = {
-    let mut names = ["CLICKHOUSE_URL", "CLICKHOUSE_DATABASE", "", "", "", "", "", "", ""];
+pub(crate) const VARIABLE_NAMES: [&str; 10] = {
+    let mut names = ["CLICKHOUSE_URL", "CLICKHOUSE_DATABASE", "", "", "", "", "", "", "", ""];
     let mut at = 0;
     while at < VARIABLES.len() {
         names[at + 2] = VARIABLES[at].0;

@@ -176,6 +176,37 @@ impl ResourceNames {
     }
 }
 
+/// Names of the deployed resources that the front door uses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IntakeNames {
+    /// DynamoDB table `event_ledger`.
+    pub ledger_table: String,
+    /// DynamoDB table `free_usage`.
+    pub meter_table: String,
+    /// DynamoDB table `spaces`.
+    pub spaces_table: String,
+    /// DynamoDB table `api_keys`.
+    pub keys_table: String,
+    /// DynamoDB table `command_receipts`.
+    pub receipts_table: String,
+    /// URL of the SQS queue of accepted events.
+    pub event_queue_url: String,
+}
+
+impl IntakeNames {
+    /// Each variable with the field it fills.
+    pub fn variables(&mut self) -> [(&'static str, &mut String); 6] {
+        [
+            ("TOLLGATE_LEDGER_TABLE", &mut self.ledger_table),
+            ("TOLLGATE_METER_TABLE", &mut self.meter_table),
+            ("TOLLGATE_SPACES_TABLE", &mut self.spaces_table),
+            ("TOLLGATE_KEYS_TABLE", &mut self.keys_table),
+            ("TOLLGATE_RECEIPTS_TABLE", &mut self.receipts_table),
+            ("TOLLGATE_EVENT_QUEUE_URL", &mut self.event_queue_url),
+        ]
+    }
+}
+
 /// Where ClickHouse is.
 #[derive(Debug, Clone)]
 pub struct ClickHouseConfig {
@@ -198,6 +229,62 @@ pub struct QueueConfig {
     pub visibility_s: i32,
 }
 
+/// What a deployed resource's variable should hold.
+const A_RESOURCE: &str = "the name or URL of the deployed resource (an output of the template)";
+
+impl AwsConfig {
+    fn from_env(env: &Env<'_>) -> Self {
+        let service_endpoints = ServiceEndpoints::from_env(env);
+        let s3_path_style = env.text("AWS_ENDPOINT_URL").is_some() || service_endpoints.s3.is_some();
+        Self { endpoint_url: None, service_endpoints, s3_path_style }
+    }
+}
+
+impl ClickHouseConfig {
+    fn at(url: String, env: &Env<'_>) -> Self {
+        Self {
+            url,
+            database: env.text("CLICKHOUSE_DATABASE").unwrap_or_else(|| "tollgate".to_owned()),
+            user: env.text("CLICKHOUSE_USER").unwrap_or_else(|| "default".to_owned()),
+            password: SecretString::from(env.text("CLICKHOUSE_PASSWORD").unwrap_or_default()),
+        }
+    }
+}
+
+fn plan_cache_ms(env: &mut Env<'_>) -> u64 {
+    env.integer_or("TOLLGATE_PLAN_CACHE_MS", 5_000, 0..=60_000, "milliseconds")
+}
+
+/// What the front door's stores need to know.
+#[derive(Debug, Clone)]
+pub struct IntakeStoreConfig {
+    /// Where AWS is.
+    pub aws: AwsConfig,
+    /// Names of the deployed resources.
+    pub names: IntakeNames,
+    /// Where ClickHouse is; absent, the usage of Plus spaces is not told.
+    pub clickhouse: Option<ClickHouseConfig>,
+    /// Milliseconds for which a space's plan may be remembered in order to accept; never to reject.
+    pub plan_cache_ms: u64,
+}
+
+impl IntakeStoreConfig {
+    /// Reads what the front door's stores need: neither archive nor dead letters, and ClickHouse only where
+    /// `CLICKHOUSE_URL` is set.
+    pub fn from_env(env: &mut Env<'_>) -> Self {
+        let mut names = IntakeNames::default();
+        for (variable, field) in names.variables() {
+            *field = env.required(variable, A_RESOURCE);
+        }
+        Self {
+            aws: AwsConfig::from_env(env),
+            names,
+            clickhouse: env.text("CLICKHOUSE_URL").map(|url| ClickHouseConfig::at(url, env)),
+            plan_cache_ms: plan_cache_ms(env),
+        }
+    }
+}
+
 /// What the stores need to know.
 #[derive(Debug, Clone)]
 pub struct StoreConfig {
@@ -218,27 +305,19 @@ impl StoreConfig {
     pub fn from_env(env: &mut Env<'_>) -> Self {
         let mut names = ResourceNames::default();
         for (variable, field) in names.variables() {
-            *field = env.required(variable, "the name or URL of the deployed resource (an output of the template)");
+            *field = env.required(variable, A_RESOURCE);
         }
-        let service_endpoints = ServiceEndpoints::from_env(env);
-        let s3_path_style = env.text("AWS_ENDPOINT_URL").is_some() || service_endpoints.s3.is_some();
+        let url =
+            env.required("CLICKHOUSE_URL", "the URL of ClickHouse's HTTP interface, such as http://127.0.0.1:8123");
         Self {
-            aws: AwsConfig { endpoint_url: None, service_endpoints, s3_path_style },
+            aws: AwsConfig::from_env(env),
             names,
-            clickhouse: ClickHouseConfig {
-                url: env.required(
-                    "CLICKHOUSE_URL",
-                    "the URL of ClickHouse's HTTP interface, such as http://127.0.0.1:8123",
-                ),
-                database: env.text("CLICKHOUSE_DATABASE").unwrap_or_else(|| "tollgate".to_owned()),
-                user: env.text("CLICKHOUSE_USER").unwrap_or_else(|| "default".to_owned()),
-                password: SecretString::from(env.text("CLICKHOUSE_PASSWORD").unwrap_or_default()),
-            },
+            clickhouse: ClickHouseConfig::at(url, env),
             queue: QueueConfig {
                 wait_s: narrow(env.integer_or("TOLLGATE_RECEIVE_WAIT_S", 20, 0..=20, "seconds")),
                 visibility_s: narrow(env.integer_or("TOLLGATE_VISIBILITY_S", 60, 2..=43_200, "seconds")),
             },
-            plan_cache_ms: env.integer_or("TOLLGATE_PLAN_CACHE_MS", 5_000, 0..=60_000, "milliseconds"),
+            plan_cache_ms: plan_cache_ms(env),
         }
     }
 }
@@ -292,5 +371,22 @@ mod tests {
             ]
         );
         assert!(!problems.to_string().contains("s3cret"));
+    }
+
+    #[test]
+    fn the_front_door_needs_no_archive_no_dead_letters_and_no_clickhouse() {
+        let read = |set: &dyn Fn(&str) -> Option<String>| {
+            let mut env = Env::new(set);
+            let config = IntakeStoreConfig::from_env(&mut env);
+            env.finish(config)
+        };
+        let problems = read(&|_| None).unwrap_err();
+        let missing: Vec<&str> = problems.0.iter().map(|problem| problem.variable.as_str()).collect();
+        assert_eq!(missing, IntakeNames::default().variables().map(|(variable, _)| variable));
+        let named = |name: &str| missing.contains(&name).then(|| "x".to_owned());
+        assert!(read(&named).unwrap().clickhouse.is_none());
+        let with_clickhouse =
+            read(&|name| if name == "CLICKHOUSE_URL" { Some("http://127.0.0.1:1".to_owned()) } else { named(name) });
+        assert_eq!(with_clickhouse.unwrap().clickhouse.unwrap().database, "tollgate");
     }
 }

@@ -15,6 +15,7 @@ pub mod keys;
 pub mod ledger;
 pub mod logging;
 pub mod queue;
+pub mod receipts;
 pub mod rows;
 pub mod schema;
 pub mod spaces;

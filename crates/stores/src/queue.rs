@@ -23,11 +23,17 @@ const MAX_REASON_CHARS: usize = 500;
 /// Attribute of a dead letter that tells why it is one.
 pub const REASON_ATTRIBUTE: &str = "tollgateReason";
 
+/// The queue of accepted events on SQS, as its sender sees it.
+#[derive(Debug, Clone)]
+pub struct SqsIntake {
+    client: Client,
+    queue_url: String,
+}
+
 /// The two queues on SQS.
 #[derive(Debug, Clone)]
 pub struct SqsQueue {
-    client: Client,
-    queue_url: String,
+    intake: SqsIntake,
     dead_letter_url: String,
     config: QueueConfig,
 }
@@ -49,37 +55,36 @@ impl SqsQueue {
         dead_letter_url: impl Into<String>,
         config: QueueConfig,
     ) -> Self {
-        Self { client, queue_url: queue_url.into(), dead_letter_url: dead_letter_url.into(), config }
+        Self { intake: SqsIntake::new(client, queue_url), dead_letter_url: dead_letter_url.into(), config }
     }
 
     /// How many messages the queue of accepted events holds. Estimates: wait until they are stable.
     pub async fn depth(&self) -> PortResult<Depth> {
-        self.depth_of(&self.queue_url).await
+        depth_of(&self.intake.client, &self.intake.queue_url).await
     }
 
     /// How many messages the dead-letter queue holds.
     pub async fn dead_letter_depth(&self) -> PortResult<Depth> {
-        self.depth_of(&self.dead_letter_url).await
+        depth_of(&self.intake.client, &self.dead_letter_url).await
     }
+}
 
-    async fn depth_of(&self, url: &str) -> PortResult<Depth> {
-        let get = self
-            .client
-            .get_queue_attributes()
-            .queue_url(url)
-            .attribute_names(QueueAttributeName::ApproximateNumberOfMessages)
-            .attribute_names(QueueAttributeName::ApproximateNumberOfMessagesNotVisible);
-        let answer = get.send().await.map_err(|error| decide("GetQueueAttributes", &error))?;
-        let attributes = answer.attributes.unwrap_or_default();
-        let read = |name| attributes.get(&name).and_then(|text| text.parse().ok());
-        let depth = (
-            read(QueueAttributeName::ApproximateNumberOfMessages),
-            read(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
-        );
-        match depth {
-            (Some(visible), Some(in_flight)) => Ok(Depth { visible, in_flight }),
-            _ => Err(PortError::Unknown("GetQueueAttributes: a count is missing".to_owned())),
-        }
+async fn depth_of(client: &Client, url: &str) -> PortResult<Depth> {
+    let get = client
+        .get_queue_attributes()
+        .queue_url(url)
+        .attribute_names(QueueAttributeName::ApproximateNumberOfMessages)
+        .attribute_names(QueueAttributeName::ApproximateNumberOfMessagesNotVisible);
+    let answer = get.send().await.map_err(|error| decide("GetQueueAttributes", &error))?;
+    let attributes = answer.attributes.unwrap_or_default();
+    let read = |name| attributes.get(&name).and_then(|text| text.parse().ok());
+    let depth = (
+        read(QueueAttributeName::ApproximateNumberOfMessages),
+        read(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
+    );
+    match depth {
+        (Some(visible), Some(in_flight)) => Ok(Depth { visible, in_flight }),
+        _ => Err(PortError::Unknown("GetQueueAttributes: a count is missing".to_owned())),
     }
 }
 
@@ -113,9 +118,10 @@ fn unproven<'a>(receipts: &[Receipt], successful: impl Iterator<Item = &'a str>)
 impl Queue for SqsQueue {
     async fn receive(&self, max: usize) -> PortResult<Vec<Delivery>> {
         let receive = self
+            .intake
             .client
             .receive_message()
-            .queue_url(&self.queue_url)
+            .queue_url(&self.intake.queue_url)
             .max_number_of_messages(i32::try_from(max.clamp(1, MAX_BATCH)).unwrap_or(1))
             .wait_time_seconds(self.config.wait_s)
             .visibility_timeout(self.config.visibility_s)
@@ -134,8 +140,12 @@ impl Queue for SqsQueue {
                 DeleteMessageBatchRequestEntry::builder().id(at.to_string()).receipt_handle(&receipt.0).build()
             })
             .collect();
-        let delete =
-            self.client.delete_message_batch().queue_url(&self.queue_url).set_entries(Some(entries.map_err(broken)?));
+        let delete = self
+            .intake
+            .client
+            .delete_message_batch()
+            .queue_url(&self.intake.queue_url)
+            .set_entries(Some(entries.map_err(broken)?));
         let answer = delete.send().await.map_err(|error| decide("DeleteMessageBatch", &error))?;
         Ok(unproven(receipts, answer.successful.iter().map(|entry| entry.id.as_str())))
     }
@@ -154,9 +164,10 @@ impl Queue for SqsQueue {
             })
             .collect();
         let change = self
+            .intake
             .client
             .change_message_visibility_batch()
-            .queue_url(&self.queue_url)
+            .queue_url(&self.intake.queue_url)
             .set_entries(Some(entries.map_err(broken)?));
         let answer = change.send().await.map_err(|error| decide("ChangeMessageVisibilityBatch", &error))?;
         Ok(unproven(receipts, answer.successful.iter().map(|entry| entry.id.as_str())))
@@ -167,6 +178,7 @@ impl Queue for SqsQueue {
         let reason =
             MessageAttributeValue::builder().data_type("String").string_value(reason).build().map_err(broken)?;
         let send = self
+            .intake
             .client
             .send_message()
             .queue_url(&self.dead_letter_url)
@@ -195,7 +207,7 @@ fn batches(messages: &[String]) -> Vec<std::ops::Range<usize>> {
     batches
 }
 
-impl Intake for SqsQueue {
+impl Intake for SqsIntake {
     async fn send(&self, messages: &[String]) -> Vec<PortResult<()>> {
         let answers: Vec<Vec<PortResult<()>>> = stream::iter(batches(messages))
             .map(|batch| self.send_batch(messages.get(batch).unwrap_or_default()))
@@ -204,9 +216,28 @@ impl Intake for SqsQueue {
             .await;
         answers.into_iter().flatten().collect()
     }
+
+    async fn probe(&self) -> PortResult<()> {
+        depth_of(&self.client, &self.queue_url).await.map(|_| ())
+    }
 }
 
-impl SqsQueue {
+impl Intake for SqsQueue {
+    async fn send(&self, messages: &[String]) -> Vec<PortResult<()>> {
+        self.intake.send(messages).await
+    }
+
+    async fn probe(&self) -> PortResult<()> {
+        self.intake.probe().await
+    }
+}
+
+impl SqsIntake {
+    /// The queue of accepted events.
+    pub fn new(client: Client, queue_url: impl Into<String>) -> Self {
+        Self { client, queue_url: queue_url.into() }
+    }
+
     async fn send_batch(&self, messages: &[String]) -> Vec<PortResult<()>> {
         let same_for_all = |error: PortError| messages.iter().map(|_| Err(error.clone())).collect();
         let entries: Result<Vec<_>, _> = messages

@@ -11,7 +11,7 @@ use secrecy::ExposeSecret;
 use serde::Serialize;
 use tollgate_domain::ledger::EventKey;
 use tollgate_domain::period::PeriodMonth;
-use tollgate_domain::ports::{InsertError, PortError, PortResult, Rows};
+use tollgate_domain::ports::{InsertError, PlusUsage, PortError, PortResult, Rows};
 use tollgate_domain::row::Row;
 use tollgate_domain::space::SpaceId;
 
@@ -45,6 +45,10 @@ const FIND: &str = "SELECT space, event_id, fingerprint, meter, subject, source,
 const EVENTS_OF_MONTH: &str = "SELECT DISTINCT event_id, billed_as FROM events WHERE space = ? AND period_month = ?";
 const BILLING_OF_MONTH: &str =
     "SELECT DISTINCT event_id, billed_as FROM events_billing WHERE space = ? AND period_month = ?";
+
+/// What a Plus space is billed from: distinct events of a month that were billed as Plus, copies collapsed.
+const PLUS_OF_MONTH: &str = "SELECT uniqExact((space, event_id)) FROM events_billing \
+     WHERE space = ? AND period_month = ? AND billed_as = 'PLUS'";
 
 /// Distinct events of a space in both tables, over all months.
 const COUNT: &str = "SELECT sum(events), sum(billing) FROM (\
@@ -177,6 +181,16 @@ fn client(config: &ClickHouseConfig) -> Result<Client, PortError> {
         .with_validation(true)
         // An acknowledged insert is stored: a queue on the server would answer before it is.
         .with_setting("async_insert", "0"))
+}
+
+impl PlusUsage for ClickHouseRows {
+    async fn count_plus(&self, space: &SpaceId, month: PeriodMonth) -> PortResult<u64> {
+        let query = self.client.query(PLUS_OF_MONTH).bind(space.as_str()).bind(month.to_string());
+        match tokio::time::timeout(QUERY_ANSWER, query.fetch_one::<u64>()).await {
+            Ok(answer) => answer.map_err(|error| decide("plus usage", &error)),
+            Err(_) => Err(PortError::Unknown("plus usage: timed out".to_owned())),
+        }
+    }
 }
 
 impl Rows for ClickHouseRows {

@@ -9,8 +9,8 @@ use tollgate_front_door::live::LivePorts;
 use tollgate_front_door::router::router;
 use tollgate_front_door::serve::serve_local;
 use tollgate_stores::clock::SystemClock;
-use tollgate_stores::config::StoreConfig;
-use tollgate_stores::connect::Stores;
+use tollgate_stores::config::IntakeStoreConfig;
+use tollgate_stores::connect::IntakeStores;
 use tollgate_stores::logging::log_to_stderr;
 
 use crate::args::FrontDoorArguments;
@@ -21,9 +21,9 @@ use crate::settings::Settings;
 
 pub(crate) async fn run(settings: &Settings, arguments: FrontDoorArguments) -> anyhow::Result<Ended> {
     let mut env = settings.env();
-    let (stores, config) = (StoreConfig::from_env(&mut env), FrontDoorConfig::from_env(&mut env));
+    let (stores, config) = (IntakeStoreConfig::from_env(&mut env), FrontDoorConfig::from_env(&mut env));
     let (mut stores, mut config) = env.finish((stores, config)).with_context(|| settings.what_is_missing())?;
-    settings.point_at_stack(&mut stores);
+    settings.point_at_stack(&mut stores.aws);
     if let Some(gate) = arguments.gate {
         config.gate.mode = gate;
     }
@@ -35,7 +35,7 @@ pub(crate) async fn run(settings: &Settings, arguments: FrontDoorArguments) -> a
         .await
         .with_context(|| format!("cannot listen on {}: is another front door running there?", arguments.listen))?;
     let address = listener.local_addr()?;
-    let stores = Stores::connect(&stores).await?;
+    let stores = IntakeStores::connect(&stores).await?;
     let app: Router = match arguments.pin_month {
         None => router(LivePorts::new(stores, SystemClock), config.clone()),
         Some(month) => router(LivePorts::new(stores, PinnedMonth::new(SystemClock, month)), config.clone()),

@@ -123,6 +123,38 @@ fn spaces_keys_usage_and_events_speak_json_and_exit_codes() {
         .unwrap();
     assert_eq!(unknown.status.code(), Some(1));
 
+    // Rotated by its name: two keys work for a while, and the leaked one is refused at once all the same.
+    let (_, old) = json(&["keys", "create", "tiny", "--scope", "admin", "--label", "gateway", "--json"]);
+    let old_id = key_id(old["key"].as_str().unwrap());
+    let by_id = ["--space", "tiny", "--id", &old_id];
+    let (code, new) = json(&[&["keys", "rotate", "--json"], &by_id[..]].concat());
+    assert_eq!((code, &new["oldKeyId"]), (Some(0), &Value::from(old_id.as_str())));
+    assert_ne!(new["key"], old["key"]);
+    let listed = |id: &str| {
+        let (code, list) = json(&["keys", "list", "tiny", "--json"]);
+        assert_eq!(code, Some(0));
+        list["keys"].as_array().unwrap().iter().find(|key| key["keyId"] == id).cloned().unwrap()
+    };
+    let (was, is) = (listed(&old_id), listed(new["keyId"].as_str().unwrap()));
+    assert_eq!(key_id(new["key"].as_str().unwrap()), new["keyId"]);
+    assert_eq!((&is["label"], &is["scopes"], &is["revokedAt"]), (&was["label"], &was["scopes"], &Value::Null));
+    assert_eq!((&was["revokedAt"], &was["label"]), (&new["oldRevokedAt"], &Value::from("gateway")));
+    assert!(was["revokedAt"].as_str() > is["createdAt"].as_str(), "in a day");
+    let again = run(&stack.0, &[&["keys", "rotate"], &by_id[..]].concat());
+    assert_eq!(again.status.code(), Some(1), "{}", told(&again));
+    assert!(run(&stack.0, &[&["keys", "revoke"], &by_id[..]].concat()).status.success());
+    assert!(listed(&old_id)["revokedAt"].as_str() < was["revokedAt"].as_str(), "the earlier revocation holds");
+    let text = run(&stack.0, &["keys", "list", "tiny"]);
+    assert!(told(&text).contains(&old_id) && !told(&text).contains(old["key"].as_str().unwrap()));
+    let nobody = run(&stack.0, &["keys", "rotate", "--space", "tiny", "--id", "0123456789abcdef"]);
+    assert_eq!(nobody.status.code(), Some(1));
+    assert_eq!(run(&stack.0, &["keys", "revoke", "--id", "0123456789abcdef"]).status.code(), Some(2), "of no space");
+    let by_key = tollgate(&stack.0, &["keys", "rotate", "--overlap", "0", "--json"])
+        .env("TOLLGATE_API_KEY", new["key"].as_str().unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(by_key.status.code(), Some(0), "{}", told(&by_key));
+
     let id = format!("uev_{}", "00".repeat(32));
     let (code, event) = json(&["event", "--space", "tiny", &id, "--json"]);
     assert_eq!(code, Some(1), "an event that nobody sent");
@@ -134,6 +166,11 @@ fn spaces_keys_usage_and_events_speak_json_and_exit_codes() {
     assert_eq!(code, Some(0));
     assert!(variables["AWS_ENDPOINT_URL"].as_str().unwrap().starts_with("http://127.0.0.1:"));
     assert!(variables["TOLLGATE_LEDGER_TABLE"].is_string());
+}
+
+/// A key's name: what the list shows of it.
+fn key_id(key: &str) -> String {
+    tollgate_domain::key::ApiKey::parse(key).unwrap().hash().id().as_str().to_owned()
 }
 
 #[test]
