@@ -3,11 +3,29 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use http::HeaderValue;
+use uuid::Uuid;
 
 /// Events of one call.
 pub(crate) const MAX_CALL_EVENTS: usize = 500;
 /// Bytes of one call's body: 1 MiB.
 pub(crate) const MAX_CALL_BYTES: usize = 1024 * 1024;
+
+/// Names one call in the ledger: the same for every attempt, so that the ledger, which keeps the id of the submission
+/// that won the claim, can tell a call's own retry from somebody else's duplicate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SubmissionId(String);
+
+impl SubmissionId {
+    /// One that no other call has.
+    pub(crate) fn new() -> Self {
+        Self(format!("sub_{}", Uuid::now_v7().simple()))
+    }
+
+    pub(crate) fn header(&self) -> HeaderValue {
+        HeaderValue::try_from(&self.0).unwrap_or_else(|_| unreachable!("hex digits fit into a header"))
+    }
+}
 
 /// Some of a batch's events, as the body of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,11 +59,17 @@ pub(crate) fn calls_of(texts: &[String]) -> Vec<Call> {
             continue;
         }
         let events = start..start + count;
-        let body = format!("[{}]", texts.get(events.clone()).unwrap_or_default().join(","));
-        calls.push(Call::Body { events, body: Bytes::from(body) });
+        let body = body_of(texts.get(events.clone()).unwrap_or_default());
+        calls.push(Call::Body { events, body });
         start += count;
     }
     calls
+}
+
+/// The JSON array of these events' texts.
+pub(crate) fn body_of(texts: &[impl AsRef<str>]) -> Bytes {
+    let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+    Bytes::from(format!("[{}]", texts.join(",")))
 }
 
 /// How many of `texts`, from the first on, one call can carry.

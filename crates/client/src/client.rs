@@ -3,22 +3,40 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Uri;
 use http::header::{HeaderValue, InvalidHeaderValue};
 use http::uri::Scheme;
+use http::{Method, Uri};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::Instant;
+use tollgate_domain::identity::EventId;
 use tollgate_domain::key::ApiKey;
+use tollgate_domain::period::PeriodMonth;
 use tollgate_domain::problem::Problem;
-use uuid::Uuid;
 
-use crate::call::{Call, MAX_CALL_BYTES, calls_of};
+use crate::call::{Call, MAX_CALL_BYTES, SubmissionId, body_of, calls_of};
 use crate::event::UsageEvent;
-use crate::outcome::{Outcome, Verdict, verdict_of};
+use crate::outcome::{Outcome, PartialVerdict, Verdict, partial_verdict_of, verdict_of};
 use crate::retry::{RetryPolicy, chance};
-use crate::transport::{Reply, Transport};
+use crate::status::{EventStatus, LookError, Recorded, Usage, recorded_of};
+use crate::transport::{Ask, Endpoint, Reply, Transport};
 
 const EVENTS_PATH: &str = "/v1/events";
+const PARTIAL_EVENTS_PATH: &str = "/v1/events?partial=true";
+const USAGE_PATH: &str = "/v1/usage";
+/// The longest wait of one question that the service takes, in seconds.
+const MAX_WAIT_S: u64 = 20;
+/// Kept of a wait's time for the answer to travel.
+const TRAVEL_TIME: Duration = Duration::from_millis(500);
+/// A question that was answered sooner did not wait, and the next one must not follow at its heels.
+const WAITED: Duration = Duration::from_secs(1);
+/// Pauses between questions that did not wait, jittered: first and longest.
+const POLL: RetryPolicy = RetryPolicy {
+    max_attempts: u32::MAX,
+    max_elapsed: Duration::MAX,
+    base: Duration::from_millis(50),
+    cap: Duration::from_secs(1),
+};
 
 /// A client of one front door with one API key, and so of one space. Clones share their connections.
 #[derive(Debug, Clone)]
@@ -94,15 +112,11 @@ impl ClientBuilder {
         if scheme == Scheme::HTTP && !self.allow_plain_text && !is_loopback(authority.host()) {
             return Err(BuildError::PlainText);
         }
-        let events_uri = Uri::builder()
-            .scheme(scheme)
-            .authority(authority)
-            .path_and_query(format!("{path}{EVENTS_PATH}"))
-            .build()
-            .map_err(|_| BuildError::Endpoint)?;
+        let endpoint = Endpoint { scheme, authority, prefix: path.to_owned() };
+        endpoint.uri(EVENTS_PATH).ok_or(BuildError::Endpoint)?;
         let mut authorization = HeaderValue::try_from(format!("Bearer {}", self.key.expose()))?;
         authorization.set_sensitive(true);
-        let transport = Transport::new(events_uri, authorization, self.connect_timeout)?;
+        let transport = Transport::new(endpoint, authorization, self.connect_timeout)?;
         Ok(Client { transport, call_timeout: self.call_timeout, retry: self.retry })
     }
 }
@@ -139,34 +153,115 @@ impl Client {
         self.record_texts(&events.iter().map(UsageEvent::to_json).collect::<Vec<_>>()).await
     }
 
+    /// Like [`Client::record_batch`], but each event stands for itself: a bad one holds no other back, so that no
+    /// outcome is [`Outcome::HeldBack`]. Only the events without an outcome are sent again.
+    pub async fn record_batch_partial(&self, events: &[UsageEvent]) -> Vec<Outcome> {
+        let texts: Vec<String> = events.iter().map(UsageEvent::to_json).collect();
+        self.record_texts_partial(&texts, &self.retry).await
+    }
+
     /// Like [`Client::record_batch`], of events in Tollgate's JSON form that nobody has checked: the service tells what
     /// is wrong with them.
     pub async fn record_json_batch(&self, events: &[Value]) -> Vec<Outcome> {
         self.record_texts(&events.iter().map(Value::to_string).collect::<Vec<_>>()).await
     }
 
+    /// Sends one event and waits until its end is known, `timeout` for all of it. The submission id is the same for
+    /// every attempt, so that the ledger can tell this call's own retry from an event that was recorded before.
+    ///
+    /// The key needs the scopes `ingest` and `read`.
+    pub async fn record_and_wait(&self, event: &UsageEvent, timeout: Duration) -> Recorded {
+        let started = Instant::now();
+        let (policy, body) = (self.retry.within(timeout), body_of(&[event.to_json()]));
+        let outcomes = self.call(body, 1, &SubmissionId::new(), &policy).await;
+        let outcome = outcomes.into_iter().next().unwrap_or_else(|| unreachable!("one event has one outcome"));
+        match Recorded::of(outcome) {
+            Ok(recorded) => recorded,
+            Err(submission) => self.follow(event, &submission, started, timeout).await,
+        }
+    }
+
+    /// Sends events as [`Client::record_batch_partial`] does and waits until the end of each is known, `timeout` for
+    /// all of them. Equal events of one call are one event, inserted once, and each is told so.
+    pub async fn record_and_wait_batch(&self, events: &[UsageEvent], timeout: Duration) -> Vec<Recorded> {
+        let started = Instant::now();
+        let texts: Vec<String> = events.iter().map(UsageEvent::to_json).collect();
+        let outcomes = self.record_texts_partial(&texts, &self.retry.within(timeout)).await;
+        let mut recorded = Vec::with_capacity(events.len());
+        // One after the other: while the first is waited for, the others come to their ends as well.
+        for (event, outcome) in events.iter().zip(outcomes) {
+            recorded.push(match Recorded::of(outcome) {
+                Ok(recorded) => recorded,
+                Err(submission) => self.follow(event, &submission, started, timeout).await,
+            });
+        }
+        recorded
+    }
+
+    /// Where an event stands. With a `wait`, in whole seconds up to 20, the service answers as soon as the event has
+    /// come to its end, or at the end of the wait.
+    pub async fn event_status(&self, id: &EventId, wait: Duration) -> Result<EventStatus, LookError> {
+        let wait_s = wait.as_secs().min(MAX_WAIT_S);
+        self.look(&status_ask(id, wait_s), Duration::from_secs(wait_s)).await
+    }
+
+    /// What the key's space has used of a month; of the current one unless told. The key needs the scope `read`.
+    pub async fn usage(&self, month: Option<PeriodMonth>) -> Result<Usage, LookError> {
+        let query = month.map(|month| format!("?month={month}")).unwrap_or_default();
+        self.look(&Ask::get(format!("{USAGE_PATH}{query}")), Duration::ZERO).await
+    }
+
+    /// How this client asks an unavailable service again.
+    pub(crate) fn retry(&self) -> &RetryPolicy {
+        &self.retry
+    }
+
     async fn record_texts(&self, texts: &[String]) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(texts.len());
         for call in calls_of(texts) {
             match call {
-                Call::Body { events, body } => outcomes.extend(self.call(body, events.len()).await),
+                Call::Body { events, body } => {
+                    outcomes.extend(self.call(body, events.len(), &SubmissionId::new(), &self.retry).await);
+                }
                 Call::TooLarge { bytes, .. } => outcomes.push(too_large(bytes)),
             }
         }
         outcomes
     }
 
+    async fn record_texts_partial(&self, texts: &[String], policy: &RetryPolicy) -> Vec<Outcome> {
+        let mut outcomes: Vec<Option<Outcome>> = vec![None; texts.len()];
+        for call in calls_of(texts) {
+            match call {
+                Call::Body { events, .. } => {
+                    let (start, texts) = (events.start, texts.get(events).unwrap_or_default());
+                    let settle = |place: usize, outcome| {
+                        if let Some(slot) = outcomes.get_mut(start + place) {
+                            *slot = Some(outcome);
+                        }
+                    };
+                    self.call_partial(texts, policy, settle).await;
+                }
+                Call::TooLarge { index, bytes } => {
+                    if let Some(slot) = outcomes.get_mut(index) {
+                        *slot = Some(too_large(bytes));
+                    }
+                }
+            }
+        }
+        let settled = |outcome: Option<Outcome>| outcome.unwrap_or_else(|| unreachable!("every event is settled"));
+        outcomes.into_iter().map(settled).collect()
+    }
+
     /// One call: the same bytes under the same submission id until an answer stands or the policy ends.
-    async fn call(&self, body: Bytes, events: usize) -> Vec<Outcome> {
+    async fn call(&self, body: Bytes, events: usize, submission: &SubmissionId, policy: &RetryPolicy) -> Vec<Outcome> {
         let started = Instant::now();
-        let Ok(submission_id) = HeaderValue::try_from(format!("sub_{}", Uuid::now_v7().simple())) else {
-            unreachable!("hex digits fit into a header");
-        };
+        let ask = events_ask(EVENTS_PATH, body, submission);
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let limit = self.call_timeout.min(self.retry.max_elapsed.saturating_sub(started.elapsed()));
-            let (verdict, retry_after) = match self.transport.attempt(body.clone(), &submission_id, limit).await {
+            let limit = self.call_timeout.min(policy.max_elapsed.saturating_sub(started.elapsed()));
+            let (verdict, retry_after) = match self.transport.attempt(&ask, limit).await {
                 Reply::Answered { status, retry_after, body } => (verdict_of(status, &body, events), retry_after),
                 Reply::Unknown(reason) => (Verdict::Again { reason, queued: Vec::new() }, None),
             };
@@ -174,7 +269,7 @@ impl Client {
                 Verdict::Final(outcomes) => return outcomes,
                 Verdict::Again { reason, queued } => (reason, queued),
             };
-            let Some(wait) = self.retry.wait_after(attempts, started.elapsed(), retry_after, chance()) else {
+            let Some(wait) = policy.wait_after(attempts, started.elapsed(), retry_after, chance()) else {
                 let mut outcomes = vec![Outcome::Unavailable { reason, retry_after, attempts }; events];
                 for (index, outcome) in queued {
                     outcomes.get_mut(index).into_iter().for_each(|place| *place = outcome.clone());
@@ -184,6 +279,165 @@ impl Client {
             tokio::time::sleep(wait).await;
         }
     }
+
+    /// One call of events that stand each for itself: `settle` is told the outcome of each place of `texts`, once, as
+    /// soon as it stands. Only the others are sent again, each with the same bytes, under the same submission id.
+    ///
+    /// A call that is refused as a whole for its bytes is divided until the one event to blame stands alone.
+    pub(crate) async fn call_partial(
+        &self,
+        texts: &[impl AsRef<str>],
+        policy: &RetryPolicy,
+        mut settle: impl FnMut(usize, Outcome),
+    ) {
+        let (started, submission) = (Instant::now(), SubmissionId::new());
+        let mut parts: Vec<Vec<usize>> = vec![(0..texts.len()).collect()];
+        let mut attempts = 0;
+        while let Some(mut part) = parts.pop() {
+            if part.is_empty() {
+                continue;
+            }
+            let body = body_of(&part.iter().filter_map(|place| texts.get(*place)).collect::<Vec<_>>());
+            let ask = events_ask(PARTIAL_EVENTS_PATH, body, &submission);
+            attempts += 1;
+            let limit = self.call_timeout.min(policy.max_elapsed.saturating_sub(started.elapsed()));
+            let (verdict, retry_after) = match self.transport.attempt(&ask, limit).await {
+                Reply::Answered { status, retry_after, body } => {
+                    (partial_verdict_of(status, &body, part.len()), retry_after)
+                }
+                Reply::Unknown(reason) => {
+                    (PartialVerdict::Each { outcomes: vec![None; part.len()], reason: Some(reason) }, None)
+                }
+            };
+            let (outcomes, reason) = match verdict {
+                PartialVerdict::Each { outcomes, reason } => (outcomes, reason),
+                PartialVerdict::Whole { divisible: true, .. } if part.len() > 1 => {
+                    let second = part.split_off(part.len() / 2);
+                    parts.extend([second, part]);
+                    attempts = 0; // an answer: the service is there
+                    continue;
+                }
+                PartialVerdict::Whole { outcome, .. } => (vec![Some(outcome); part.len()], None),
+            };
+            let mut again = Vec::new();
+            for (place, outcome) in part.into_iter().zip(outcomes) {
+                match outcome {
+                    Some(outcome) => settle(place, outcome),
+                    None => again.push(place),
+                }
+            }
+            let Some(reason) = reason.filter(|_| !again.is_empty()) else {
+                parts.push(again);
+                continue;
+            };
+            let Some(wait) = policy.wait_after(attempts, started.elapsed(), retry_after, chance()) else {
+                for place in again.into_iter().chain(parts.into_iter().flatten()) {
+                    settle(place, Outcome::Unavailable { reason: reason.clone(), retry_after, attempts });
+                }
+                return;
+            };
+            parts.push(again);
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Waits for the end of a queued event: questions of up to 20 s each, until `timeout` after `started`.
+    async fn follow(&self, event: &UsageEvent, submission: &str, started: Instant, timeout: Duration) -> Recorded {
+        let id = event.id();
+        let patience = RetryPolicy { max_attempts: self.retry.max_attempts, ..self.retry.endless() };
+        let (mut failures, mut polls) = (0, 0);
+        loop {
+            let left = timeout.saturating_sub(started.elapsed());
+            let wait_s = left.saturating_sub(TRAVEL_TIME).as_secs().min(MAX_WAIT_S);
+            let (asked, limit) =
+                (Instant::now(), left.min(self.call_timeout.saturating_add(Duration::from_secs(wait_s))));
+            let (pause, error) = match self.look_once::<EventStatus>(&status_ask(&id, wait_s), limit).await {
+                Looked::Found(status) => {
+                    let standing = status.standing;
+                    if let Some(recorded) = recorded_of(event, submission, status) {
+                        return recorded;
+                    }
+                    (failures, polls) = (0, polls + 1);
+                    let pause = POLL.wait_after(polls, Duration::ZERO, None, chance());
+                    let pause = pause.filter(|_| asked.elapsed() < WAITED).unwrap_or_default();
+                    let reason = format!("queued, not yet terminal: {standing:?}");
+                    (Some(pause), LookError::Unavailable { reason, retry_after: None, attempts: polls })
+                }
+                Looked::Refused(error) => return Recorded::queued_but(error),
+                Looked::Again { reason, retry_after } => {
+                    failures += 1;
+                    let pause = patience.wait_after(failures, started.elapsed(), retry_after, chance());
+                    let reason = format!("queued, and then: {reason}");
+                    (pause, LookError::Unavailable { reason, retry_after, attempts: failures })
+                }
+            };
+            match pause.filter(|pause| started.elapsed().saturating_add(*pause) < timeout) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return Recorded::queued_but(error),
+            }
+        }
+    }
+
+    /// Asks until an answer stands or the policy ends; `wait` is how long the service may think about each answer.
+    async fn look<T: DeserializeOwned>(&self, ask: &Ask, wait: Duration) -> Result<T, LookError> {
+        let started = Instant::now();
+        let max_elapsed = self.retry.max_elapsed.saturating_add(wait);
+        let policy = RetryPolicy { max_elapsed, ..self.retry.clone() };
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let limit = self.call_timeout.saturating_add(wait).min(max_elapsed.saturating_sub(started.elapsed()));
+            let (reason, retry_after) = match self.look_once(ask, limit).await {
+                Looked::Found(found) => return Ok(found),
+                Looked::Refused(error) => return Err(error),
+                Looked::Again { reason, retry_after } => (reason, retry_after),
+            };
+            match policy.wait_after(attempts, started.elapsed(), retry_after, chance()) {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => return Err(LookError::Unavailable { reason, retry_after, attempts }),
+            }
+        }
+    }
+
+    /// Asks once. An answer that cannot be read proves nothing, so it counts as none.
+    async fn look_once<T: DeserializeOwned>(&self, ask: &Ask, limit: Duration) -> Looked<T> {
+        let (status, retry_after, body) = match self.transport.attempt(ask, limit).await {
+            Reply::Answered { status, retry_after, body } => (status, retry_after, body),
+            Reply::Unknown(reason) => return Looked::Again { reason, retry_after: None },
+        };
+        if status == 200 {
+            return match serde_json::from_slice(&body) {
+                Ok(found) => Looked::Found(found),
+                Err(error) => {
+                    Looked::Again { reason: format!("the answer is not the one asked for: {error}"), retry_after }
+                }
+            };
+        }
+        match verdict_of(status, &body, 1) {
+            Verdict::Again { reason, .. } => Looked::Again { reason, retry_after },
+            Verdict::Final(outcomes) => Looked::Refused(match outcomes.into_iter().next() {
+                Some(Outcome::Unauthorized { code, detail }) => LookError::Unauthorized { code, detail },
+                Some(Outcome::Refused { status, code, detail }) => LookError::Refused { status, code, detail },
+                _ => LookError::Refused { status, code: None, detail: "is no answer to a question".to_owned() },
+            }),
+        }
+    }
+}
+
+/// What one question came to.
+enum Looked<T> {
+    Found(T),
+    Refused(LookError),
+    Again { reason: String, retry_after: Option<Duration> },
+}
+
+fn events_ask(path: &str, body: Bytes, submission: &SubmissionId) -> Ask {
+    Ask { method: Method::POST, path: path.to_owned(), body: Some(body), submission: Some(submission.header()) }
+}
+
+fn status_ask(id: &EventId, wait_s: u64) -> Ask {
+    let query = if wait_s > 0 { format!("?wait={wait_s}") } else { String::new() };
+    Ask::get(format!("{EVENTS_PATH}/{id}{query}"))
 }
 
 fn too_large(bytes: usize) -> Outcome {
@@ -197,8 +451,331 @@ fn too_large(bytes: usize) -> Outcome {
 }
 
 #[cfg(test)]
+impl Client {
+    /// A client of a service in this process.
+    pub(crate) fn of(transport: Transport) -> Self {
+        Self { transport, call_timeout: Duration::from_secs(10), retry: RetryPolicy::default() }
+    }
+}
+
+#[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+    use std::sync::{Arc, Mutex};
+
+    use tollgate_domain::time::UtcMillis;
+
     use super::*;
+
+    fn event(number: usize) -> UsageEvent {
+        let at = UtcMillis::parse("2026-01-01T00:00:00Z").unwrap();
+        UsageEvent::builder("api_request", "cus_01", at).property("n", number).build().unwrap()
+    }
+
+    /// What the service does with one request.
+    enum Step {
+        /// Every event is queued.
+        Queue,
+        /// The answer is lost, after this time.
+        Lose(Duration),
+        /// Answers with a status and a body, in which `$SUB` stands for the submission of the last call.
+        Say(u16, String),
+        /// As before, after this time.
+        Late(Duration, String),
+    }
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<Ask>>>);
+
+    impl Log {
+        fn paths(&self) -> Vec<String> {
+            self.0.lock().unwrap().iter().map(|ask| ask.path.clone()).collect()
+        }
+
+        /// Of each call, the numbers of its events.
+        fn numbers(&self) -> Vec<Vec<u64>> {
+            let of = |ask: &Ask| {
+                let events: Vec<Value> = serde_json::from_slice(ask.body.as_ref()?).ok()?;
+                Some(events.iter().map(|event| event["properties"]["n"].as_u64().unwrap()).collect())
+            };
+            self.0.lock().unwrap().iter().filter_map(of).collect()
+        }
+
+        fn submissions(&self) -> std::collections::BTreeSet<String> {
+            let asks = self.0.lock().unwrap();
+            asks.iter().filter_map(|ask| Some(ask.submission.as_ref()?.to_str().ok()?.to_owned())).collect()
+        }
+    }
+
+    /// A client whose service takes these steps, the last one for ever.
+    fn client(steps: Vec<Step>) -> (Client, Log) {
+        let (log, steps) = (Log::default(), Arc::new(Mutex::new(VecDeque::from(steps))));
+        let seen = log.clone();
+        let transport = Transport::scripted(move |ask| {
+            let (mut asks, mut steps) = (seen.0.lock().unwrap(), steps.lock().unwrap());
+            asks.push(ask.clone());
+            let submission =
+                asks.iter().rev().find_map(|ask| Some(ask.submission.as_ref()?.to_str().unwrap().to_owned()));
+            let last = steps.len() == 1;
+            let (wait, reply) = match steps.front().unwrap() {
+                Step::Queue => {
+                    let events: Vec<Value> = serde_json::from_slice(ask.body.as_ref().unwrap()).unwrap();
+                    let rows = events.iter().enumerate().map(|(index, event)| {
+                        let id = UsageEvent::from_json(&event.to_string()).unwrap().id();
+                        serde_json::json!({"index": index, "id": id, "submissionId": submission, "status": "queued"})
+                    });
+                    let body = serde_json::json!({"results": rows.collect::<Vec<_>>()}).to_string();
+                    (Duration::ZERO, Reply::of(202, body))
+                }
+                Step::Lose(after) => (*after, Reply::Unknown("lost".to_owned())),
+                Step::Say(status, body) => {
+                    (Duration::ZERO, Reply::of(*status, body.replace("$SUB", &submission.unwrap_or_default())))
+                }
+                Step::Late(after, body) => {
+                    (*after, Reply::of(200, body.replace("$SUB", &submission.unwrap_or_default())))
+                }
+            };
+            if !last {
+                steps.pop_front();
+            }
+            async move {
+                tokio::time::sleep(wait).await;
+                reply
+            }
+        });
+        (Client::of(transport), log)
+    }
+
+    fn status(standing: &str, facts: &UsageEvent, by: &str) -> String {
+        let terminal = standing != "inserting";
+        format!(
+            r#"{{"id":"{}","status":"{standing}","terminal":{terminal},"submissionId":"{by}","fingerprint":"{}"}}"#,
+            event(1).id(),
+            facts.fingerprint()
+        )
+    }
+
+    fn unknown() -> String {
+        format!(r#"{{"id":"{}","status":"unknown","terminal":false}}"#, event(1).id())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_is_waited_for_and_a_lost_answer_s_retry_is_no_duplicate() {
+        let (client, log) = client(vec![
+            Step::Lose(Duration::ZERO),
+            Step::Say(503, String::new()),
+            Step::Queue,
+            Step::Say(200, unknown()),
+            Step::Lose(Duration::ZERO),
+            Step::Late(Duration::from_secs(20), status("inserting", &event(1), "$SUB")),
+            Step::Say(503, String::new()),
+            Step::Say(200, "<html>".to_owned()),
+            Step::Say(200, status("inserted", &event(1), "$SUB")),
+        ]);
+        let recorded = client.record_and_wait(&event(1), Duration::from_mins(1)).await;
+        assert!(matches!(&recorded, Recorded::Inserted { status } if status.terminal), "{recorded:?}");
+        assert_eq!(log.submissions().len(), 1, "one call has one submission id");
+        assert_eq!(log.numbers(), [[1], [1], [1]]);
+        let paths = log.paths();
+        assert_eq!(paths[0], "/v1/events");
+        assert_eq!(paths[3], format!("/v1/events/{}?wait=20", event(1).id()));
+        assert_eq!(paths.len(), 9);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_ends_a_row_of_failures() {
+        // More failures than the policy has attempts, but never so many in a row.
+        let mut steps = vec![Step::Queue];
+        for _ in 0..3 {
+            steps.extend((0..7).map(|_| Step::Lose(Duration::ZERO)));
+            steps.push(Step::Say(200, unknown()));
+        }
+        steps.push(Step::Say(200, status("inserted", &event(1), "$SUB")));
+        let recorded = client(steps).0.record_and_wait(&event(1), Duration::from_mins(10)).await;
+        assert!(matches!(recorded, Recorded::Inserted { .. }), "{recorded:?}");
+
+        // Divisions are answers, too.
+        let mut steps: Vec<Step> = (0..9).map(|_| Step::Say(413, String::new())).collect();
+        steps.extend([Step::Lose(Duration::ZERO), Step::Queue]);
+        let outcomes = client(steps).0.record_batch_partial(&(0..500).map(event).collect::<Vec<_>>()).await;
+        let refused = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Refused { .. })).count();
+        let queued = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Queued { .. })).count();
+        assert_eq!((refused, queued), (1, 499));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_end_is_told_apart() {
+        let rejected = status("rejected", &event(1), "$SUB")
+            .replace('}', r#","rejection":{"reason":"limit_exhausted","limit":10,"count":10}}"#);
+        for (steps, expected) in [
+            (
+                vec![Step::Queue, Step::Say(200, status("inserted", &event(1), "sub_other"))],
+                "Duplicate { by: \"sub_other\"",
+            ),
+            (
+                vec![Step::Queue, Step::Say(200, status("inserting", &event(2), "sub_other"))],
+                "Conflict { existing: Some",
+            ),
+            (
+                vec![Step::Queue, Step::Say(200, rejected)],
+                "Rejected { rejection: Rejection { reason: LimitExhausted, limit: Some(10)",
+            ),
+            (vec![Step::Queue, Step::Say(200, status("uninsertable", &event(1), "$SUB"))], "Uninsertable"),
+            (
+                vec![Step::Queue, Step::Say(403, r#"{"code":"missing_scope","detail":"d"}"#.to_owned())],
+                "Unauthorized { code: \"missing_scope\", detail: \"d\", queued: true",
+            ),
+            (
+                vec![Step::Queue, Step::Say(404, String::new())],
+                "Refused { status: 404, code: None, detail: \"\", queued: true",
+            ),
+            (vec![Step::Say(401, String::new())], "Unauthorized { code: \"\", detail: \"\", queued: false"),
+            (vec![Step::Say(402, r#"{"plan":"plus"}"#.to_owned())], "QuotaExceeded"),
+            (vec![Step::Say(400, r#"{"problems":[{"code":"c","index":0}]}"#.to_owned())], "Invalid"),
+            (vec![Step::Say(404, String::new())], "Refused { status: 404, code: None, detail: \"\", queued: false"),
+            (vec![Step::Lose(Duration::ZERO)], "Unavailable { reason: \"lost\", queued: false"),
+        ] {
+            let recorded = client(steps).0.record_and_wait(&event(1), Duration::from_secs(30)).await;
+            assert!(format!("{recorded:?}").starts_with(expected), "{recorded:?} is not {expected}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_is_over_when_its_time_is_and_says_what_is_known() {
+        for (steps, timeout_ms) in [
+            (vec![Step::Queue, Step::Say(200, unknown())], 30_000),
+            (vec![Step::Queue, Step::Late(Duration::from_secs(20), unknown())], 30_000),
+            (vec![Step::Queue, Step::Say(200, unknown())], 700),
+            (vec![Step::Queue, Step::Lose(Duration::from_secs(7))], 30_000),
+            (vec![Step::Queue, Step::Say(200, unknown())], 0),
+        ] {
+            let (client, log) = client(steps);
+            let (started, timeout) = (Instant::now(), Duration::from_millis(timeout_ms));
+            let recorded = client.record_and_wait(&event(1), timeout).await;
+            assert!(matches!(&recorded, Recorded::Unavailable { queued: true, .. }), "{recorded:?}");
+            assert!(started.elapsed() <= timeout + Duration::from_millis(1), "{:?}", started.elapsed());
+            assert!(log.paths().len() < 100, "{} questions in {timeout:?}", log.paths().len());
+        }
+        // Nothing is known of an event that never got through, and the wait is no longer for it.
+        let started = Instant::now();
+        let (client, _) = client(vec![Step::Lose(Duration::from_secs(4))]);
+        let recorded = client.record_and_wait(&event(1), Duration::from_secs(9)).await;
+        assert!(matches!(&recorded, Recorded::Unavailable { queued: false, .. }), "{recorded:?}");
+        assert!(started.elapsed() <= Duration::from_secs(9) + Duration::from_millis(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_that_is_waited_for_ends_event_by_event() {
+        let rows = format!(
+            r#"{{"problems":[{{"code":"same_id_other_payload","index":1}}],"results":[
+                {{"index":0,"id":"{0}","submissionId":"sub_1","status":"queued"}},
+                {{"index":1,"id":"{0}","submissionId":"sub_1","status":"conflict"}}]}}"#,
+            event(1).id()
+        );
+        let (client, log) = client(vec![Step::Say(202, rows), Step::Say(200, status("inserted", &event(1), "sub_1"))]);
+        let recorded = client.record_and_wait_batch(&[event(1), event(2)], Duration::from_secs(5)).await;
+        assert!(
+            matches!(recorded.as_slice(), [Recorded::Inserted { .. }, Recorded::Conflict { existing: None, problems }] if problems.len() == 1),
+            "{recorded:?}"
+        );
+        assert_eq!(log.paths()[0], "/v1/events?partial=true");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_what_has_no_outcome_is_sent_again() {
+        let row = |index: usize, status: &str| {
+            format!(r#"{{"index":{index},"id":"{}","submissionId":"sub_1","status":"{status}"}}"#, event(1).id())
+        };
+        let mixed = |rows: &[String]| format!(r#"{{"code":"queue_unavailable","results":[{}]}}"#, rows.join(","));
+        let (client, log) = client(vec![
+            Step::Say(503, mixed(&[row(0, "queued"), row(1, "unavailable"), row(2, "invalid"), row(3, "unavailable")])),
+            Step::Lose(Duration::ZERO),
+            Step::Say(503, mixed(&[row(0, "unavailable"), row(1, "queued")])),
+            Step::Queue,
+        ]);
+        let outcomes = client.record_batch_partial(&[event(0), event(1), event(2), event(3)]).await;
+        for (number, outcome) in outcomes.iter().enumerate() {
+            let fits = matches!((number, outcome), (2, Outcome::Invalid { .. }) | (0 | 1 | 3, Outcome::Queued { .. }));
+            assert!(fits, "{number}: {outcome:?}");
+        }
+        assert_eq!(outcomes.len(), 4);
+        assert_eq!(log.numbers(), [vec![0, 1, 2, 3], vec![1, 3], vec![1, 3], vec![1]]);
+        assert_eq!(log.submissions().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_refused_as_a_whole_is_divided_down_to_the_event_to_blame() {
+        let log = Log::default();
+        let seen = log.clone();
+        let transport = Transport::scripted(move |ask| {
+            seen.0.lock().unwrap().push(ask.clone());
+            let events: Vec<Value> = serde_json::from_slice(ask.body.as_ref().unwrap()).unwrap();
+            let rows: Vec<Value> = (0..events.len())
+                .map(|index| serde_json::json!({"index": index, "id": event(0).id(), "submissionId": "sub_1", "status": "queued"}))
+                .collect();
+            let bad = events.iter().any(|event| event["properties"]["n"] == 5);
+            let (status, body) = if bad {
+                (400, r#"{"code":"body_too_complex"}"#.to_owned())
+            } else {
+                (202, serde_json::json!({"results": rows}).to_string())
+            };
+            std::future::ready(Reply::of(status, body))
+        });
+        let events: Vec<_> = (0..16).map(event).collect();
+        let outcomes = Client::of(transport).record_batch_partial(&events).await;
+        for (number, outcome) in outcomes.iter().enumerate() {
+            let fits = match number {
+                5 => matches!(outcome, Outcome::Refused { status: 400, code: Some(_), .. }),
+                _ => matches!(outcome, Outcome::Queued { .. }),
+            };
+            assert!(fits, "{number}: {outcome:?}");
+        }
+        assert_eq!(log.paths().len(), 9, "1 + 2 for each halving of 16");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_ended_policy_leaves_no_event_of_a_partial_call_without_an_outcome() {
+        let (mut client, log) = client(vec![Step::Lose(Duration::ZERO)]);
+        client.retry.max_attempts = 3;
+        let outcomes = client.record_batch_partial(&(0..501).map(event).collect::<Vec<_>>()).await;
+        assert_eq!(outcomes.len(), 501);
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Unavailable { attempts: 3, .. })));
+        assert_eq!(log.paths().len(), 6);
+        assert_eq!(client.record_batch_partial(&[]).await, []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn questions_are_asked_again_while_there_is_no_answer() {
+        let usage = r#"{"space":"acme","month":"2026-11","plan":"internal","used":null}"#;
+        let (asker, log) =
+            client(vec![Step::Lose(Duration::ZERO), Step::Say(503, String::new()), Step::Say(200, usage.to_owned())]);
+        let month = PeriodMonth::parse("2026-11").unwrap();
+        assert_eq!(asker.usage(Some(month)).await.unwrap().month, month);
+        assert_eq!(log.paths(), ["/v1/usage?month=2026-11"; 3]);
+        assert!(asker.usage(None).await.is_ok());
+        assert_eq!(log.paths()[3], "/v1/usage");
+
+        let (asker, log) = client(vec![Step::Late(Duration::from_secs(20), unknown())]);
+        let found = asker.event_status(&event(1).id(), Duration::from_millis(99_999)).await;
+        assert_eq!(
+            found.map(|status| status.standing),
+            Ok(crate::Standing::Unknown),
+            "the wait is not the call's time"
+        );
+        assert_eq!(log.paths(), [format!("/v1/events/{}?wait=20", event(1).id())]);
+
+        for (status, expected) in
+            [(401, "Unauthorized"), (403, "Unauthorized"), (404, "Refused"), (400, "Refused"), (402, "Refused")]
+        {
+            let (asker, log) = client(vec![Step::Say(status, r#"{"code":"c"}"#.to_owned())]);
+            let error = asker.event_status(&event(1).id(), Duration::ZERO).await.unwrap_err();
+            assert!(format!("{error:?}").starts_with(expected), "{status}: {error:?}");
+            assert_eq!(log.paths(), [format!("/v1/events/{}", event(1).id())], "{status}");
+        }
+        let (asker, log) = client(vec![Step::Lose(Duration::ZERO)]);
+        assert!(matches!(asker.usage(None).await, Err(LookError::Unavailable { attempts: 8, .. })));
+        assert_eq!(log.paths().len(), 8);
+    }
 
     fn key() -> ApiKey {
         ApiKey::from_random([7; 32])

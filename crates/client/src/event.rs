@@ -1,17 +1,18 @@
 //! One usage event, checked before it is sent.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
 use tollgate_domain::event::Event;
-use tollgate_domain::identity::EventId;
+use tollgate_domain::identity::{EventId, Fingerprint};
 use tollgate_domain::json;
 use tollgate_domain::problem::Problem;
 use tollgate_domain::time::UtcMillis;
 
-/// A billable fact, immutable: sending it twice is sending the same fact twice.
+/// A billable fact, immutable: sending it twice is sending the same fact twice. Clones share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UsageEvent(Event);
+pub struct UsageEvent(Arc<Event>);
 
 /// The event cannot be sent: every problem of it, each with what to send instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,14 +43,28 @@ impl UsageEvent {
         self.0.id()
     }
 
+    /// The event's facts in one hash: equal for a retry, different for another event under the same id.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.0.fingerprint()
+    }
+
     /// When the work was done.
     pub fn occurred_at(&self) -> UtcMillis {
         self.0.occurred_at()
     }
 
-    /// The JSON text that is sent: equal for equal events.
+    /// The JSON text that is sent: equal for equal events. Kept beside the work, and read back with
+    /// [`UsageEvent::from_json`], it makes every later try the same event.
     pub fn to_json(&self) -> String {
         self.0.canonical_json()
+    }
+
+    /// The event of a JSON text, such as one that [`UsageEvent::to_json`] gave, or every problem of it.
+    pub fn from_json(text: &str) -> Result<Self, InvalidEvent> {
+        // Whether its time lies too far ahead is judged when it is accepted.
+        let end_of_time = UtcMillis::EPOCH.saturating_add_ms(i64::MAX);
+        let checked = json::parse(text.as_bytes()).and_then(|value| Event::from_value(&value, end_of_time));
+        checked.map(|event| Self(Arc::new(event))).map_err(|problems| InvalidEvent { problems })
     }
 }
 
@@ -89,10 +104,7 @@ impl UsageEventBuilder {
         let properties = std::mem::take(&mut self.properties);
         let fields = self.with("properties", properties).fields;
         // Through the text, since the strict reader also judges what stands inside of the properties.
-        let text = Value::Object(fields).to_string();
-        let end_of_time = UtcMillis::EPOCH.saturating_add_ms(i64::MAX);
-        let checked = json::parse(text.as_bytes()).and_then(|value| Event::from_value(&value, end_of_time));
-        checked.map(UsageEvent).map_err(|problems| InvalidEvent { problems })
+        UsageEvent::from_json(&Value::Object(fields).to_string())
     }
 
     fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
@@ -138,6 +150,21 @@ mod tests {
             full.to_json(),
             r#"{"meter":"api_request","occurredAt":"2026-08-18T09:15:00.000Z","properties":{"model":"m","region":"eu"},"quantity":3,"source":"gateway","subject":"cus_01"}"#
         );
+    }
+
+    #[test]
+    fn a_kept_text_is_the_same_event() {
+        let event = UsageEvent::builder("m", "s 🦀\"", at("2026-08-18T09:15:00Z"))
+            .idempotency_key("k")
+            .property("f", 0.1)
+            .property("deep", serde_json::json!({"b": [1, null], "a": "\n"}))
+            .build()
+            .unwrap();
+        let again = UsageEvent::from_json(&event.to_json()).unwrap();
+        assert_eq!((&again, again.id(), again.fingerprint()), (&event, event.id(), event.fingerprint()));
+        assert_eq!(again.to_json(), event.to_json());
+        assert_eq!(UsageEvent::from_json("{}").unwrap_err().problems.len(), 4);
+        assert_eq!(UsageEvent::from_json("nothing").unwrap_err().problems[0].code, "invalid_json");
     }
 
     #[test]

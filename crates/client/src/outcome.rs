@@ -18,9 +18,9 @@ pub enum Outcome {
         submission_id: String,
     },
     /// Another event has this id and other facts. Never retry: find out which of the two is true, and give each fact a
-    /// key of its own. Nothing of the call was queued.
+    /// key of its own. Neither of the two was queued.
     Conflict {
-        /// Where the two differ.
+        /// What the service says of the two.
         problems: Vec<ToldProblem>,
     },
     /// The space's plan takes no more events now. Keep the event, and send it after the reset or an upgrade.
@@ -30,7 +30,7 @@ pub enum Outcome {
     },
     /// The event cannot be taken. Mend it as the problems say.
     Invalid {
-        /// Every problem of this event.
+        /// Every problem of this event; none where the answer had no room to tell them.
         problems: Vec<ToldProblem>,
     },
     /// Nothing is wrong with this event, but another one of its call was refused, and a call is taken whole or not at
@@ -95,7 +95,7 @@ impl From<Problem> for ToldProblem {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Quota {
-    /// `free` or `plus`.
+    /// `free` or `plus`; empty where the service did not tell.
     pub plan: String,
     /// Events a month; absent for an inactive plan.
     pub limit: Option<u64>,
@@ -130,9 +130,77 @@ struct Answer {
 #[serde(rename_all = "camelCase")]
 struct EventAnswer {
     index: usize,
-    id: EventId,
+    /// Absent for an event that is none.
+    id: Option<EventId>,
     submission_id: String,
     status: String,
+}
+
+/// What an answer means for the events of a call that takes the good ones.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PartialVerdict {
+    /// One a place of the call: its outcome, or nothing where it is to be sent again; at once when there is no
+    /// `reason` to wait.
+    Each { outcomes: Vec<Option<Outcome>>, reason: Option<String> },
+    /// The call as a whole is refused; `divisible` when one of its events may be to blame for all.
+    Whole { outcome: Outcome, divisible: bool },
+}
+
+/// Reads the answer of a call of `events` events that was sent with `partial=true`.
+pub(crate) fn partial_verdict_of(status: u16, body: &[u8], events: usize) -> PartialVerdict {
+    let answer: Answer = serde_json::from_slice(body).unwrap_or_default();
+    if matches!(status, 202 | 400 | 402 | 422 | 503) && !answer.results.is_empty() {
+        return each_of(status, &answer, events);
+    }
+    match verdict_of(status, body, events) {
+        Verdict::Again { reason, .. } => PartialVerdict::Each { outcomes: vec![None; events], reason: Some(reason) },
+        Verdict::Final(outcomes) => match outcomes.first() {
+            Some(refused @ Outcome::Refused { .. }) => {
+                PartialVerdict::Whole { outcome: refused.clone(), divisible: matches!(status, 400 | 413 | 422) }
+            }
+            Some(refused @ (Outcome::Unauthorized { .. } | Outcome::QuotaExceeded { .. })) => {
+                PartialVerdict::Whole { outcome: refused.clone(), divisible: false }
+            }
+            // A service that takes all or nothing after all: those that another event held back go again without it.
+            _ => PartialVerdict::Each {
+                outcomes: outcomes.into_iter().map(|o| Some(o).filter(|o| *o != Outcome::HeldBack)).collect(),
+                reason: None,
+            },
+        },
+    }
+}
+
+/// Results event by event. What an answer does not tell of an event is unknown, and so is a word that this version does
+/// not know: such an event is sent again.
+fn each_of(status: u16, answer: &Answer, events: usize) -> PartialVerdict {
+    let mut outcomes = vec![None; events];
+    for result in &answer.results {
+        if let Some(place) = outcomes.get_mut(result.index) {
+            *place = outcome_of(result, answer);
+        }
+    }
+    let unknown = outcomes.iter().filter(|outcome| outcome.is_none()).count();
+    let reason = (unknown > 0).then(|| format!("the service answered {status}, without {unknown} of {events} events"));
+    PartialVerdict::Each { outcomes, reason }
+}
+
+fn outcome_of(result: &EventAnswer, answer: &Answer) -> Option<Outcome> {
+    let problems = || {
+        let of_event = |problem: &&ToldProblem| problem.index == Some(result.index);
+        answer.problems.iter().filter(of_event).cloned().collect()
+    };
+    match result.status.as_str() {
+        "queued" => queued_event(result),
+        "invalid" => Some(Outcome::Invalid { problems: problems() }),
+        "conflict" => Some(Outcome::Conflict { problems: problems() }),
+        "quota_exceeded" => Some(Outcome::QuotaExceeded { quota: answer.quota.clone() }),
+        _ => None,
+    }
+}
+
+fn queued_event(result: &EventAnswer) -> Option<Outcome> {
+    let id = result.id.clone().filter(|_| result.status == "queued")?;
+    Some(Outcome::Queued { id, submission_id: result.submission_id.clone() })
 }
 
 /// Reads the answer of a call of `events` events.
@@ -140,8 +208,8 @@ pub(crate) fn verdict_of(status: u16, body: &[u8], events: usize) -> Verdict {
     let answer: Answer = serde_json::from_slice(body).unwrap_or_default();
     let every = |outcome: Outcome| Verdict::Final(vec![outcome; events]);
     match status {
-        202 => all_queued(answer, events),
-        400 | 422 if answer.problems.iter().any(|problem| problem.index.is_some()) => {
+        202 => all_queued(&answer, events),
+        400 | 422 if answer.problems.iter().any(|problem| problem.index.is_some_and(|index| index < events)) => {
             Verdict::Final((0..events).map(|index| refused_event(&answer.problems, index)).collect())
         }
         401 | 403 => every(Outcome::Unauthorized {
@@ -153,15 +221,15 @@ pub(crate) fn verdict_of(status: u16, body: &[u8], events: usize) -> Verdict {
             let code = answer.code.unwrap_or_else(|| "no code".to_owned());
             let detail = answer.detail.map(|detail| format!(": {detail}")).unwrap_or_default();
             let reason = format!("the service answered {status} ({code}){detail}");
-            Verdict::Again { reason, queued: queued(answer.results) }
+            Verdict::Again { reason, queued: queued(&answer.results) }
         }
         _ => every(Outcome::Refused { status, code: answer.code, detail: answer.detail.unwrap_or_default() }),
     }
 }
 
 /// A 202 that does not name every event as queued is no proof of anything, so it counts as no answer.
-fn all_queued(answer: Answer, events: usize) -> Verdict {
-    let queued = queued(answer.results);
+fn all_queued(answer: &Answer, events: usize) -> Verdict {
+    let queued = queued(&answer.results);
     let complete = queued.len() == events && queued.iter().enumerate().all(|(place, (index, _))| place == *index);
     if complete {
         Verdict::Final(queued.into_iter().map(|(_, outcome)| outcome).collect())
@@ -170,12 +238,8 @@ fn all_queued(answer: Answer, events: usize) -> Verdict {
     }
 }
 
-fn queued(results: Vec<EventAnswer>) -> Vec<(usize, Outcome)> {
-    results
-        .into_iter()
-        .filter(|result| result.status == "queued")
-        .map(|result| (result.index, Outcome::Queued { id: result.id, submission_id: result.submission_id }))
-        .collect()
+fn queued(results: &[EventAnswer]) -> Vec<(usize, Outcome)> {
+    results.iter().filter_map(|result| Some((result.index, queued_event(result)?))).collect()
 }
 
 fn refused_event(problems: &[ToldProblem], index: usize) -> Outcome {
@@ -227,6 +291,72 @@ mod tests {
                 [Outcome::Refused { .. }, Outcome::Refused { .. }]
             ));
         }
+    }
+
+    const ID: &str = "uev_b235f5e8f2da9cff771d8da74032c5f6a033d143a98622dc75fc17990e7abbae";
+
+    /// What becomes of each event of a partial call, in one word each, and whether there is a wait.
+    fn words(status: u16, body: &str, events: usize) -> (String, bool) {
+        let word = |outcome: &Option<Outcome>| match outcome {
+            None => "again",
+            Some(Outcome::Queued { .. }) => "queued",
+            Some(Outcome::Invalid { .. }) => "invalid",
+            Some(Outcome::Conflict { .. }) => "conflict",
+            Some(Outcome::QuotaExceeded { .. }) => "quota",
+            Some(_) => "other",
+        };
+        match partial_verdict_of(status, body.as_bytes(), events) {
+            PartialVerdict::Each { outcomes, reason } => {
+                (outcomes.iter().map(word).collect::<Vec<_>>().join(" "), reason.is_some())
+            }
+            PartialVerdict::Whole { outcome, divisible } => (format!("{}!{divisible}", word(&Some(outcome))), false),
+        }
+    }
+
+    #[test]
+    fn a_partial_call_has_an_outcome_an_event() {
+        let row = |index: usize, status: &str| {
+            let id = if status == "invalid" { String::new() } else { format!(r#""id":"{ID}","#) };
+            format!(r#"{{"index":{index},{id}"submissionId":"sub_1","status":"{status}"}}"#)
+        };
+        let rows = |statuses: &[&str]| {
+            let rows: Vec<_> = statuses.iter().enumerate().map(|(index, status)| row(index, status)).collect();
+            format!(
+                r#"{{"plan":"free","limit":1,"problems":[{{"code":"missing_field","index":1}}],"results":[{}]}}"#,
+                rows.join(",")
+            )
+        };
+        let mixed = rows(&["queued", "invalid", "conflict", "quota_exceeded"]);
+        let problem = |index| format!(r#"{{"code":"missing_field","index":{index}}}"#);
+        let cases: [(u16, String, &str, bool); 14] = [
+            (202, mixed.clone(), "queued invalid conflict quota", false),
+            (503, rows(&["queued", "invalid", "unavailable", "conflict"]), "queued invalid again conflict", true),
+            (402, rows(&["quota_exceeded"; 4]), "quota quota quota quota", false),
+            (422, rows(&["conflict"; 4]), "conflict conflict conflict conflict", false),
+            (400, rows(&["invalid"; 4]), "invalid invalid invalid invalid", false),
+            // Less than the whole is no proof of the rest; neither is a word of another version.
+            (202, rows(&["queued", "invalid", "queued"]), "queued invalid queued again", true),
+            (202, rows(&["queued", "queued", "parked", "queued"]), "queued queued again queued", true),
+            (202, "<html>".to_owned(), "again again again again", true),
+            (500, mixed, "again again again again", true),
+            // A service that knows no partial calls.
+            (400, format!(r#"{{"problems":[{}]}}"#, problem(2)), "again again invalid again", false),
+            (
+                400,
+                format!(r#"{{"problems":[{}]}}"#, [0, 1, 2, 3].map(problem).join(",")),
+                "invalid invalid invalid invalid",
+                false,
+            ),
+            (413, r#"{"code":"body_too_large"}"#.to_owned(), "other!true", false),
+            (404, String::new(), "other!false", false),
+            (402, r#"{"code":"plan_inactive"}"#.to_owned(), "quota!false", false),
+        ];
+        for (status, body, expected, waits) in cases {
+            assert_eq!(words(status, &body, 4), (expected.to_owned(), waits), "{status} {body}");
+        }
+        assert_eq!(words(401, "", 2), ("other!false".to_owned(), false));
+        // A problem that names no event of the call is the call's own.
+        assert_eq!(words(400, &format!(r#"{{"problems":[{}]}}"#, problem(9)), 2), ("other!true".to_owned(), false));
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The longest wish of the service that is honoured: a wrong one must not silence a client for ever.
+const MAX_RETRY_AFTER: Duration = Duration::from_hours(1);
+
 /// How an unavailable service is asked again: full jitter, bounded in attempts and in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
@@ -27,10 +30,20 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// The same waits without an end: for who stops by other means.
+    pub(crate) fn endless(&self) -> Self {
+        Self { max_attempts: u32::MAX, max_elapsed: Duration::MAX, ..self.clone() }
+    }
+
+    /// The same policy, over after `limit` at the latest.
+    pub(crate) fn within(&self, limit: Duration) -> Self {
+        Self { max_elapsed: self.max_elapsed.min(limit), ..self.clone() }
+    }
+
     /// The wait after `attempt` attempts have failed, or `None` when it is time to give up.
     ///
     /// `chance` picks a point of the jitter, 0 its lower and `u32::MAX` its upper end. The service's `Retry-After` is a
-    /// lower bound of the wait; one that ends after the time is over is a reason to give up at once.
+    /// lower bound of the wait, held to an hour; one that ends after the time is over is a reason to give up at once.
     pub(crate) fn wait_after(
         &self,
         attempt: u32,
@@ -44,7 +57,7 @@ impl RetryPolicy {
         let doublings = attempt.saturating_sub(1).min(31);
         let upper = self.base.saturating_mul(1 << doublings).min(self.cap);
         let jitter = upper.mul_f64(f64::from(chance) / f64::from(u32::MAX));
-        let wait = jitter.saturating_add(retry_after.unwrap_or_default());
+        let wait = jitter.saturating_add(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER));
         (elapsed.saturating_add(wait) < self.max_elapsed).then_some(wait)
     }
 }
@@ -78,5 +91,8 @@ mod tests {
         assert_eq!(policy.wait_after(1, MS(3_000), Some(MS(2_000)), 0), None);
         assert_eq!(policy.wait_after(1, MS(5_000), None, 0), None);
         assert_eq!(policy.wait_after(u32::MAX, MS(0), None, 0), None);
+        let (mad, hour) = (Some(Duration::MAX), Duration::from_hours(1));
+        assert_eq!(policy.endless().wait_after(1_000, Duration::from_hours(99), mad, 0), Some(hour));
+        assert_eq!(policy.within(MS(1_000)).wait_after(1, MS(0), Some(MS(1_000)), 0), None);
     }
 }

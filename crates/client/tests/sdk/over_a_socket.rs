@@ -1,112 +1,12 @@
 //! The client against a scripted server on loopback: what is sent again, with which bytes, and when it ends.
 
-#![expect(clippy::unwrap_used, reason = "a test's helper fails as the test does")]
-
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tollgate_client::{ApiKey, Client, Outcome, RetryPolicy, UsageEvent, UtcMillis};
+use tokio::net::TcpListener;
+use tollgate_client::{ApiKey, Client, LookError, Outcome, Recorded, RetryPolicy, UsageEvent};
 
-/// What the server does with one request.
-#[derive(Debug, Clone)]
-enum Step {
-    /// Reads it whole and closes the connection without an answer.
-    Drop,
-    /// Reads it whole and never answers.
-    Stall,
-    /// Answers 202, every event queued.
-    Queue,
-    /// Answers with a status, headers and a body.
-    Answer(u16, &'static str, String),
-}
-
-struct Server {
-    endpoint: String,
-    /// Head and body of each request, in order.
-    seen: Arc<Mutex<Vec<(String, String)>>>,
-}
-
-impl Server {
-    /// A server that takes one step a request; the last step holds for all further ones.
-    async fn start(steps: Vec<Step>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let (steps, log) = (Arc::new(steps), seen.clone());
-        tokio::spawn(async move {
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                tokio::spawn(serve(stream, steps.clone(), log.clone()));
-            }
-        });
-        Self { endpoint, seen }
-    }
-
-    fn client(&self, retry: RetryPolicy) -> Client {
-        Client::builder(&self.endpoint, &ApiKey::from_random([7; 32]))
-            .retry(retry)
-            .call_timeout(Duration::from_millis(300))
-            .build()
-            .unwrap()
-    }
-
-    fn bodies(&self) -> Vec<String> {
-        self.seen.lock().unwrap().iter().map(|(_, body)| body.clone()).collect()
-    }
-}
-
-async fn serve(mut stream: TcpStream, steps: Arc<Vec<Step>>, log: Arc<Mutex<Vec<(String, String)>>>) {
-    while let Some((head, body)) = read_request(&mut stream).await {
-        let events = serde_json::from_str::<Vec<serde_json::Value>>(&body).map_or(0, |events| events.len());
-        let step = {
-            let mut seen = log.lock().unwrap();
-            seen.push((head, body));
-            steps.get(seen.len() - 1).unwrap_or_else(|| steps.last().unwrap()).clone()
-        };
-        let (status, headers, body) = match step {
-            Step::Drop => return,
-            Step::Stall => std::future::pending().await,
-            Step::Queue => (202, "", queued(0..events)),
-            Step::Answer(status, headers, body) => (status, headers, body),
-        };
-        let answer = format!("HTTP/1.1 {status} x\r\n{headers}content-length: {}\r\n\r\n{body}", body.len());
-        stream.write_all(answer.as_bytes()).await.unwrap();
-    }
-}
-
-async fn read_request(stream: &mut TcpStream) -> Option<(String, String)> {
-    let mut bytes = Vec::new();
-    loop {
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
-            if body.len() >= length.parse().unwrap() {
-                return Some((head.to_owned(), body.to_owned()));
-            }
-        }
-        if stream.read_buf(&mut bytes).await.ok()? == 0 {
-            return None;
-        }
-    }
-}
-
-fn queued(indexes: std::ops::Range<usize>) -> String {
-    let id = event(0).id();
-    let rows =
-        indexes.map(|index| format!(r#"{{"index":{index},"id":"{id}","submissionId":"sub_1","status":"queued"}}"#));
-    format!(r#"{{"results":[{}]}}"#, rows.collect::<Vec<_>>().join(","))
-}
-
-fn event(number: usize) -> UsageEvent {
-    let at = UtcMillis::parse("2026-01-01T00:00:00Z").unwrap();
-    UsageEvent::builder("api_request", "cus_01", at).property("n", number).build().unwrap()
-}
-
-fn quick() -> RetryPolicy {
-    RetryPolicy { base: Duration::from_millis(5), max_attempts: 5, ..RetryPolicy::default() }
-}
+use crate::support::{Server, Step, event, queued, quick};
 
 #[tokio::test]
 async fn a_lost_answer_is_followed_by_the_same_bytes_under_the_same_submission_id() {
@@ -227,4 +127,36 @@ async fn what_is_known_to_be_queued_is_said_when_the_attempts_end() {
     assert!(matches!(outcomes.as_slice(), [Outcome::Unavailable { .. }, Outcome::Queued { .. }]), "{outcomes:?}");
     let bodies = server.bodies();
     assert_eq!(bodies[0], bodies[1]);
+}
+
+#[tokio::test]
+async fn an_event_is_recorded_and_followed_to_its_end() {
+    let id = event(1).id();
+    let status = |standing: &str, terminal: bool| {
+        let facts = event(1).fingerprint();
+        let body = format!(
+            r#"{{"id":"{id}","status":"{standing}","terminal":{terminal},"submissionId":"sub_1","fingerprint":"{facts}"}}"#
+        );
+        Step::Answer(200, "", body)
+    };
+    let steps = vec![Step::Drop, Step::Queue, Step::Drop, status("inserting", false), status("inserted", true)];
+    let server = Server::start(steps).await;
+    let recorded = server.client(quick()).record_and_wait(&event(1), Duration::from_secs(30)).await;
+    assert!(matches!(recorded, Recorded::Inserted { .. }), "{recorded:?}");
+    let seen = server.seen.lock().unwrap();
+    let lines: Vec<&str> = seen.iter().map(|(head, _)| head.lines().next().unwrap()).collect();
+    let question = format!("GET /v1/events/{id}?wait=20 HTTP/1.1");
+    assert_eq!(lines[..2], ["POST /v1/events HTTP/1.1"; 2]);
+    assert_eq!(lines[2..4], [&question, &question]);
+    assert!(seen[2].0.contains("authorization: Bearer tollgate_sk_"));
+    assert!(seen[2..].iter().all(|(head, body)| body.is_empty() && !head.contains("content-type")));
+}
+
+#[tokio::test]
+async fn a_question_below_a_path_goes_there_and_a_refusal_is_told() {
+    let server = Server::start(vec![Step::Answer(403, "", r#"{"code":"missing_scope"}"#.to_owned())]).await;
+    let client = Client::builder(format!("{}/stage/", server.endpoint), &ApiKey::from_random([7; 32])).build().unwrap();
+    let error = client.usage(None).await.unwrap_err();
+    assert!(matches!(&error, LookError::Unauthorized { code, .. } if code == "missing_scope"), "{error}");
+    assert!(server.seen.lock().unwrap()[0].0.starts_with("GET /stage/v1/usage HTTP/1.1"));
 }
