@@ -1,11 +1,14 @@
 //! Everything that the front door can answer.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::{Serialize, Serializer};
 use tollgate_domain::identity::EventId;
+use tollgate_domain::key::Scope;
 use tollgate_domain::problem::Problem;
 use tollgate_domain::time::UtcMillis;
 
@@ -60,6 +63,18 @@ errors! {
     /// At least one event is not one, or the call has none or too many.
     InvalidEvents = "invalid_events" BAD_REQUEST None;
         "The call has events that cannot be taken", "mend what the problems say and send the whole call again: nothing of it was queued";
+    /// A limit of nesting, members or lengths is passed; nothing was parsed.
+    BodyTooComplex = "body_too_complex" BAD_REQUEST None;
+        "The body passes a limit", "send a flatter or smaller event, or split the call";
+    /// The query string has a parameter that the route has not, or a value that it cannot have.
+    InvalidQuery = "invalid_query" BAD_REQUEST None;
+        "The query cannot be taken", "mend what the problems say";
+    /// What the path names has not the form of an event id.
+    InvalidEventId = "invalid_event_id" BAD_REQUEST None;
+        "The path names no event", "ask for an id as an answer told it: uev_ and 64 lower-case hex digits";
+    /// The Idempotency-Key header holds none, or there are two.
+    InvalidIdempotencyKey = "invalid_idempotency_key" BAD_REQUEST None;
+        "The Idempotency-Key header holds no key", "send one key, of 1 to 255 printable ASCII characters in double quotes";
     /// The body broke off.
     IncompleteBody = "incomplete_body" BAD_REQUEST None;
         "The body broke off", "send the whole body, of the announced length";
@@ -83,42 +98,62 @@ errors! {
         "The Plus plan is inactive", "renew the plan; then send the same events again";
     /// The key may not do this.
     MissingScope = "missing_scope" FORBIDDEN None;
-        "The API key may not do this", "send a key that has the scope ingest";
+        "The API key may not do this", "send a key that has the scope that the detail names, or admin";
     /// There is no such route.
     NotFound = "not_found" NOT_FOUND None;
-        "There is nothing here", "send events to POST /v1/events";
+        "There is nothing here", "ask for a route that GET /openapi.json lists";
     /// The route is there, for another method.
     MethodNotAllowed = "method_not_allowed" METHOD_NOT_ALLOWED None;
         "This method is not served here", "use a method of the Allow header";
     /// The body did not arrive in time.
     BodyTimeout = "body_timeout" REQUEST_TIMEOUT Some(1);
         "The body did not arrive in time", "send the same bytes again";
+    /// The same command is being run.
+    RequestInProgress = "request_in_progress" CONFLICT Some(1);
+        "A request with this Idempotency-Key is in progress", "send the same bytes again after the time that Retry-After tells";
     /// The body is too large.
     BodyTooLarge = "body_too_large" PAYLOAD_TOO_LARGE None;
         "The body is too large", "split the call: at most 500 events and 1 MiB each";
-    /// The body is not declared as JSON.
+    /// The body is not declared as JSON, in one of its forms.
     UnsupportedMediaType = "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE None;
-        "The body is of a kind that is not taken here", "send Content-Type: application/json, without a Content-Encoding";
+        "The body is of a kind that is not taken here", "send Content-Type: application/json, application/cloudevents+json or application/cloudevents-batch+json, without a Content-Encoding";
     /// Two events of the call have one id and different facts.
     SameIdOtherPayload = "same_id_other_payload" UNPROCESSABLE_ENTITY None;
         "The call has one id for different events", "give each fact an idempotencyKey of its own: nothing of the call was queued";
+    /// The idempotency key stands for another request.
+    IdempotencyKeyReused = "idempotency_key_reused" UNPROCESSABLE_ENTITY None;
+        "The Idempotency-Key stands for another request", "give each request an Idempotency-Key of its own";
+    /// The key asks too often.
+    RateLimited = "rate_limited" TOO_MANY_REQUESTS Some(1);
+        "The API key asks too often", "send the same bytes again after the time that Retry-After tells; put more events in a call";
     /// The keys table gave no answer.
     AuthenticationUnavailable = "authentication_unavailable" SERVICE_UNAVAILABLE Some(1);
         "The API key could not be checked", "send the same bytes again, with backoff";
     /// The queue did not take every event, or did not say so.
     QueueUnavailable = "queue_unavailable" SERVICE_UNAVAILABLE Some(1);
         "Not every event could be queued", "send the same bytes again, with backoff: what is queued already is charged once";
+    /// The receipts table gave no answer.
+    ReceiptsUnavailable = "receipts_unavailable" SERVICE_UNAVAILABLE Some(1);
+        "The Idempotency-Key could not be checked", "send the same bytes again, with backoff";
+    /// The ledger gave no answer, or one that this version cannot read.
+    LedgerUnavailable = "ledger_unavailable" SERVICE_UNAVAILABLE Some(1);
+        "The ledger does not tell where the event stands", "ask again, with backoff";
+    /// A store that usage rests on gave no answer.
+    UsageUnavailable = "usage_unavailable" SERVICE_UNAVAILABLE Some(1);
+        "Usage cannot be told now", "ask again, with backoff";
+    /// The keys table did not list the keys.
+    KeysUnavailable = "keys_unavailable" SERVICE_UNAVAILABLE Some(1);
+        "The keys cannot be listed now", "ask again, with backoff";
 }
 
 impl ErrorKind {
-    /// RFC 6750's challenge, which a 401 must and a 403 may carry.
+    /// RFC 6750's challenge, which a 401 must carry.
     const fn challenge(self) -> Option<&'static str> {
         match self {
             Self::MissingKey => Some(r#"Bearer realm="tollgate""#),
             Self::MalformedKey | Self::UnknownKey | Self::RevokedKey => {
                 Some(r#"Bearer realm="tollgate", error="invalid_token""#)
             }
-            Self::MissingScope => Some(r#"Bearer realm="tollgate", error="insufficient_scope", scope="ingest""#),
             _ => None,
         }
     }
@@ -132,6 +167,12 @@ pub enum EventStatus {
     Queued,
     /// Not known to be queued: send the same bytes again.
     Unavailable,
+    /// The plan takes no more events now, and the ledger does not know this one. In a partial call only.
+    QuotaExceeded,
+    /// It is no event; its problems say why. In a partial call only.
+    Invalid,
+    /// Another event of the call has its id and other facts. In a partial call only.
+    Conflict,
 }
 
 /// The answer of one event of a call.
@@ -140,24 +181,89 @@ pub enum EventStatus {
 pub struct EventResult {
     /// Position of the event in the call, from 0.
     pub index: usize,
-    /// Its id. Two equal events of a call have the same one and became one message.
-    pub id: EventId,
+    /// Its id, unless it is invalid. Two equal events of a call have the same one and became one message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<EventId>,
     /// The call's submission id.
     pub submission_id: String,
     /// What happened to it.
     pub status: EventStatus,
 }
 
-/// A 202: every event is durably queued.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// What the results of a call make of its answer: the first row that any result has. The last three are of calls that
+/// are taken in part; a whole call is refused before it has results.
+const ANSWERS: [(EventStatus, Option<ErrorKind>); 5] = [
+    // What is not known to be queued must be sent again, and the rest comes to no harm by it.
+    (EventStatus::Unavailable, Some(ErrorKind::QueueUnavailable)),
+    (EventStatus::Queued, None),
+    (EventStatus::QuotaExceeded, Some(ErrorKind::QuotaExceeded)),
+    (EventStatus::Invalid, Some(ErrorKind::InvalidEvents)),
+    (EventStatus::Conflict, Some(ErrorKind::SameIdOtherPayload)),
+];
+
+/// A 202: every event with the status `queued` is durably queued.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
     /// One result an event, in their order.
     pub results: Vec<EventResult>,
+    /// Of the events that were not taken, in a partial call.
+    pub problems: Vec<Problem>,
+    /// Why some were not taken, in a partial call.
+    pub quota: Option<Quota>,
+}
+
+impl Accepted {
+    /// The answer that these results ask for.
+    pub fn or_refusal(self) -> Result<Self, Refusal> {
+        let has = |status| self.results.iter().any(|result| result.status == status);
+        let Some(kind) = ANSWERS.into_iter().find(|(status, _)| has(*status)).and_then(|(_, kind)| kind) else {
+            return Ok(self);
+        };
+        let Self { results, problems, quota } = self;
+        let refusal = match (kind, quota) {
+            (ErrorKind::QuotaExceeded, Some(quota)) => Refusal::of_quota(quota),
+            (ErrorKind::QueueUnavailable, quota) => {
+                let queued = results.iter().filter(|result| result.status == EventStatus::Queued).count();
+                let detail = Some(format!("{queued} of {} events are queued", results.len()));
+                Refusal { detail, quota: quota.map(Box::new), ..Refusal::new(kind) }
+            }
+            (kind, _) => Refusal { detail: detail_of(&problems), ..Refusal::new(kind) },
+        };
+        Err(Refusal { problems, results, ..refusal })
+    }
 }
 
 impl IntoResponse for Accepted {
     fn into_response(self) -> Response {
-        (StatusCode::ACCEPTED, Json(self)).into_response()
+        let (problems, problems_omitted) = told(&self.problems);
+        let body = AcceptedBody { results: &self.results, problems, problems_omitted, quota: self.quota.as_ref() };
+        (StatusCode::ACCEPTED, Json(body)).into_response()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AcceptedBody<'a> {
+    results: &'a [EventResult],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    problems: &'a [Problem],
+    #[serde(skip_serializing_if = "is_zero")]
+    problems_omitted: usize,
+    #[serde(flatten)]
+    quota: Option<&'a Quota>,
+}
+
+/// The problems that an answer tells, and the number of the others.
+fn told(problems: &[Problem]) -> (&[Problem], usize) {
+    let told = problems.get(..MAX_PROBLEMS_TOLD).unwrap_or(problems);
+    (told, problems.len().saturating_sub(told.len()))
+}
+
+fn detail_of(problems: &[Problem]) -> Option<String> {
+    match problems {
+        [] => None,
+        [one] => Some(one.to_string()),
+        many => Some(format!("{} problems, each with its event's index, its field and its mend", many.len())),
     }
 }
 
@@ -186,36 +292,51 @@ fn as_text<S: Serializer>(instant: &Option<UtcMillis>, serializer: S) -> Result<
     }
 }
 
-/// What an error tells beyond its row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Extra {
-    Nothing,
-    Problems(Vec<Problem>),
-    Quota(Quota),
-    Results(Vec<EventResult>),
-}
-
 /// An error on its way to the client: `application/problem+json` (RFC 9457).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     kind: ErrorKind,
     detail: Option<String>,
-    extra: Extra,
+    problems: Vec<Problem>,
+    /// Boxed, so that every other answer stays small.
+    quota: Option<Box<Quota>>,
+    results: Vec<EventResult>,
+    /// What the key lacks.
+    scope: Option<Scope>,
+    /// Instead of the row's.
+    retry_after_s: Option<u64>,
 }
 
 impl Refusal {
     /// An error that its row tells completely.
     pub fn new(kind: ErrorKind) -> Self {
-        Self { kind, detail: None, extra: Extra::Nothing }
+        Self {
+            kind,
+            detail: None,
+            problems: Vec::new(),
+            quota: None,
+            results: Vec::new(),
+            scope: None,
+            retry_after_s: None,
+        }
     }
 
-    /// Events that cannot be taken, with every problem of each.
+    /// A key without `scope`.
+    pub fn of_scope(scope: Scope) -> Self {
+        let detail = Some(format!("this needs the scope {scope}"));
+        Self { detail, scope: Some(scope), ..Self::new(ErrorKind::MissingScope) }
+    }
+
+    /// The same error, with the time after which the same bytes may be sent again: whole seconds, at least 1.
+    #[must_use]
+    pub fn retry_after(self, wait: Duration) -> Self {
+        let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1);
+        Self { retry_after_s: Some(seconds), ..self }
+    }
+
+    /// Something that cannot be taken, with every problem of it.
     pub fn of_problems(kind: ErrorKind, problems: Vec<Problem>) -> Self {
-        let detail = match problems.as_slice() {
-            [one] => one.to_string(),
-            many => format!("{} problems, each with its event's index, its field and its mend", many.len()),
-        };
-        Self { kind, detail: Some(detail), extra: Extra::Problems(problems) }
+        Self { detail: detail_of(&problems), problems, ..Self::new(kind) }
     }
 
     /// A plan that takes no more events now.
@@ -226,14 +347,23 @@ impl Refusal {
             }
             _ => (ErrorKind::PlanInactive, None),
         };
-        Self { kind, detail, extra: Extra::Quota(quota) }
+        Self { detail, quota: Some(Box::new(quota)), ..Self::new(kind) }
     }
 
-    /// A queue that did not take everything.
-    pub fn of_queue(results: Vec<EventResult>) -> Self {
-        let queued = results.iter().filter(|result| result.status == EventStatus::Queued).count();
-        let detail = format!("{queued} of {} events are queued", results.len());
-        Self { kind: ErrorKind::QueueUnavailable, detail: Some(detail), extra: Extra::Results(results) }
+    /// What is wrong, in detail.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// RFC 6750's challenge, which a 401 must and a 403 may carry.
+    fn challenge(&self) -> Option<HeaderValue> {
+        match self.scope {
+            None => self.kind.challenge().map(HeaderValue::from_static),
+            Some(scope) => {
+                let challenge = format!(r#"Bearer realm="tollgate", error="insufficient_scope", scope="{scope}""#);
+                HeaderValue::try_from(challenge).ok()
+            }
+        }
     }
 
     /// Which error.
@@ -253,14 +383,14 @@ struct Document<'a> {
     detail: &'a str,
     code: &'a str,
     mend: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    problems: Option<&'a [Problem]>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    problems: &'a [Problem],
     #[serde(skip_serializing_if = "is_zero")]
     problems_omitted: usize,
     #[serde(flatten)]
     quota: Option<&'a Quota>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    results: Option<&'a [EventResult]>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    results: &'a [EventResult],
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field by reference")]
@@ -271,13 +401,7 @@ fn is_zero(count: &usize) -> bool {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let row = self.kind.row();
-        let (problems, quota, results) = match &self.extra {
-            Extra::Nothing => (None, None, None),
-            Extra::Problems(problems) => (Some(problems.as_slice()), None, None),
-            Extra::Quota(quota) => (None, Some(quota), None),
-            Extra::Results(results) => (None, None, Some(results.as_slice())),
-        };
-        let told = problems.map(|problems| problems.get(..MAX_PROBLEMS_TOLD).unwrap_or(problems));
+        let (problems, problems_omitted) = told(&self.problems);
         let document = Document {
             kind: format!("urn:tollgate:error:{}", row.code),
             title: row.title,
@@ -285,19 +409,19 @@ impl IntoResponse for Refusal {
             detail: self.detail.as_deref().unwrap_or(row.mend),
             code: row.code,
             mend: row.mend,
-            problems: told,
-            problems_omitted: problems.map_or(0, <[_]>::len).saturating_sub(told.map_or(0, <[_]>::len)),
-            quota,
-            results,
+            problems,
+            problems_omitted,
+            quota: self.quota.as_deref(),
+            results: &self.results,
         };
         let mut response = (row.status, Json(document)).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if let Some(seconds) = row.retry_after_s {
+        if let Some(seconds) = self.retry_after_s.or(row.retry_after_s.map(u64::from)) {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if let Some(challenge) = self.kind.challenge() {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        if let Some(challenge) = self.challenge() {
+            headers.insert(WWW_AUTHENTICATE, challenge);
         }
         response
     }
@@ -316,11 +440,64 @@ mod tests {
         assert!(codes.iter().all(|code| code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')));
     }
 
+    /// The answer to a call with these results: its status and code.
+    fn answer(statuses: &[EventStatus], quota: Option<Quota>) -> (u16, &'static str) {
+        let result = |(index, status): (usize, &EventStatus)| EventResult {
+            index,
+            id: None,
+            submission_id: "sub_1".to_owned(),
+            status: *status,
+        };
+        let results: Vec<EventResult> = statuses.iter().enumerate().map(result).collect();
+        match (Accepted { results: results.clone(), problems: Vec::new(), quota }).or_refusal() {
+            Ok(accepted) => {
+                assert_eq!(accepted.results, results);
+                (202, "")
+            }
+            Err(refusal) => {
+                assert_eq!(refusal.results, results);
+                (refusal.kind().row().status.as_u16(), refusal.kind().row().code)
+            }
+        }
+    }
+
+    #[test]
+    fn the_results_of_a_partial_call_make_its_status() {
+        use EventStatus::{Conflict, Invalid, Queued, QuotaExceeded, Unavailable};
+        let free = Quota { plan: "free", limit: Some(1), used: Some(1), resets_at: Some(UtcMillis::EPOCH) };
+        let plus = Quota { plan: "plus", limit: None, used: None, resets_at: None };
+        for (statuses, quota, expected) in [
+            (&[Queued, Queued][..], None, (202, "")),
+            (&[Invalid, Queued, Conflict, Conflict], None, (202, "")),
+            (&[Queued, QuotaExceeded], Some(free.clone()), (202, "")),
+            (&[Queued, Unavailable], None, (503, "queue_unavailable")),
+            (&[Unavailable, Invalid], None, (503, "queue_unavailable")),
+            (&[Unavailable, QuotaExceeded], Some(free.clone()), (503, "queue_unavailable")),
+            (&[QuotaExceeded, Invalid, Conflict], Some(free), (402, "quota_exceeded")),
+            (&[Conflict, QuotaExceeded], Some(plus), (402, "plan_inactive")),
+            (&[Conflict, Conflict], None, (422, "same_id_other_payload")),
+            (&[Conflict, Conflict, Invalid], None, (400, "invalid_events")),
+            (&[Invalid], None, (400, "invalid_events")),
+        ] {
+            assert_eq!(answer(statuses, quota), expected, "{statuses:?}");
+        }
+    }
+
+    #[test]
+    fn a_wait_is_told_in_whole_seconds_and_never_as_none() {
+        for (ms, seconds) in [(0, "1"), (1, "1"), (1_000, "1"), (1_001, "2"), (29_999, "30")] {
+            let refusal = Refusal::new(ErrorKind::RateLimited).retry_after(Duration::from_millis(ms));
+            assert_eq!(refusal.into_response().headers()[RETRY_AFTER], seconds, "{ms}");
+        }
+    }
+
     #[test]
     fn only_what_may_be_sent_again_says_when() {
         for kind in ErrorKind::ALL {
             let row = kind.row();
-            let again = row.status.is_server_error() || row.status == StatusCode::REQUEST_TIMEOUT;
+            let again = row.status.is_server_error()
+                || [StatusCode::REQUEST_TIMEOUT, StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS]
+                    .contains(&row.status);
             assert_eq!(row.retry_after_s.is_some(), again, "{}", row.code);
             assert_ne!(row.status, StatusCode::INTERNAL_SERVER_ERROR, "{}", row.code);
             assert!(kind.challenge().is_some() || row.status != StatusCode::UNAUTHORIZED, "{}", row.code);

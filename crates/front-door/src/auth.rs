@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout};
 use tollgate_domain::key::{KeyHash, KeyRecord, Scope};
 use tollgate_domain::ports::{Clock, Keys};
 use tollgate_domain::space::SpaceId;
+use tollgate_domain::time::UtcMillis;
 
 use crate::answer::{ErrorKind, Refusal};
 use crate::config::AuthConfig;
@@ -18,13 +19,15 @@ use crate::ports::FrontDoorPorts;
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) space: SpaceId,
+    pub(crate) key: KeyHash,
     scopes: BTreeSet<Scope>,
 }
 
 impl Caller {
     /// Refuses a caller without `scope`.
     pub(crate) fn require(&self, scope: Scope) -> Result<(), Refusal> {
-        if self.scopes.contains(&scope) { Ok(()) } else { Err(Refusal::new(ErrorKind::MissingScope)) }
+        let may = self.scopes.iter().any(|had| had.covers(scope));
+        if may { Ok(()) } else { Err(Refusal::of_scope(scope)) }
     }
 }
 
@@ -81,6 +84,23 @@ impl KeyCache {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(hash);
     }
 
+    /// Whether a use of the key at `now` is to be noted: at most one in a spacing, as far as this process knows. What
+    /// could not be noted is due again once the table was asked about the key.
+    pub(crate) fn is_use_due(&self, hash: &KeyHash, now: UtcMillis) -> bool {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(entry) = entries.get_mut(hash) else { return false };
+        let noted = entry.record.last_used_at.replace(now);
+        let is_due = noted.is_none_or(|noted| now.ms_since(noted) >= self.use_spacing_ms());
+        if !is_due {
+            entry.record.last_used_at = noted;
+        }
+        is_due
+    }
+
+    fn use_spacing_ms(&self) -> i64 {
+        i64::try_from(self.config.use_spacing.as_millis()).unwrap_or(i64::MAX)
+    }
+
     fn pause(&self, hash: &KeyHash, now: Instant) {
         if let Some(entry) = self.entries.lock().unwrap_or_else(PoisonError::into_inner).get_mut(hash) {
             entry.ask_again_at = now + self.config.outage_pause;
@@ -105,7 +125,18 @@ pub(crate) async fn authenticate<P: FrontDoorPorts>(
     if record.revoked_at.is_some_and(|revoked_at| revoked_at <= ports.clock().now()) {
         return Err(Refusal::new(ErrorKind::RevokedKey));
     }
-    Ok(Caller { space: record.space, scopes: record.scopes })
+    Ok(Caller { space: record.space, key: hash, scopes: record.scopes })
+}
+
+/// Notes that a key was used. Best effort: nobody waits for it, and a failure is made up for by a later use.
+pub(crate) async fn note_use<P: FrontDoorPorts>(ports: &P, cache: &KeyCache, hash: &KeyHash, now: UtcMillis) {
+    let noting = ports.keys().touch(hash, cache.use_spacing_ms(), now);
+    let failure = match timeout(cache.config.lookup_timeout, noting).await {
+        Ok(Ok(_)) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "no answer in time".to_owned(),
+    };
+    tracing::warn!(error = failure, "a key's use could not be noted");
 }
 
 async fn find<P: FrontDoorPorts>(

@@ -15,6 +15,12 @@ pub struct FrontDoorConfig {
     pub auth: AuthConfig,
     /// The courtesy 402.
     pub gate: GateConfig,
+    /// What is told of events, usage and keys.
+    pub reads: ReadsConfig,
+    /// Receipts of commands with an `Idempotency-Key`.
+    pub receipts: ReceiptsConfig,
+    /// How often a key may ask.
+    pub rate: RateConfig,
     /// The plain server's time-outs; Lambda has its own.
     pub server: ServerConfig,
 }
@@ -24,7 +30,9 @@ impl FrontDoorConfig {
     ///
     /// `TOLLGATE_GATE_MODE` and, in milliseconds, `TOLLGATE_GATE_BUDGET_MS`, `TOLLGATE_GATE_CACHE_MS`,
     /// `TOLLGATE_KEY_CACHE_MS`, `TOLLGATE_KEY_GRACE_MS`, `TOLLGATE_KEY_TIMEOUT_MS`, `TOLLGATE_ENQUEUE_TIMEOUT_MS`,
-    /// `TOLLGATE_DRAIN_MS`; plans as [`plan_policy`] reads them.
+    /// `TOLLGATE_READ_TIMEOUT_MS`, `TOLLGATE_RECEIPT_LEASE_MS`, `TOLLGATE_RECEIPT_TIMEOUT_MS`, `TOLLGATE_DRAIN_MS`; in
+    /// numbers, `TOLLGATE_MAX_WAITERS`, `TOLLGATE_PLUS_INCLUDED`, `TOLLGATE_RATE_PER_KEY`, `TOLLGATE_BURST_PER_KEY`;
+    /// plans as [`plan_policy`] reads them.
     pub fn from_env(env: &mut Env<'_>) -> Self {
         let mut config = Self::default();
         config.gate.policy = plan_policy(env);
@@ -37,12 +45,26 @@ impl FrontDoorConfig {
             ("TOLLGATE_KEY_GRACE_MS", 3_600_000, &mut config.auth.outage_grace),
             ("TOLLGATE_KEY_TIMEOUT_MS", 30_000, &mut config.auth.lookup_timeout),
             ("TOLLGATE_ENQUEUE_TIMEOUT_MS", 30_000, &mut config.intake.enqueue_timeout),
+            ("TOLLGATE_READ_TIMEOUT_MS", 30_000, &mut config.reads.timeout),
+            ("TOLLGATE_RECEIPT_LEASE_MS", 3_600_000, &mut config.receipts.lease),
+            ("TOLLGATE_RECEIPT_TIMEOUT_MS", 30_000, &mut config.receipts.timeout),
             ("TOLLGATE_DRAIN_MS", 600_000, &mut config.server.drain_timeout),
         ] {
             let within = |ms: &u64| *ms <= at_most_ms;
             *setting = env.parse_or(variable, *setting, "a number of milliseconds, within reason", |text| {
                 text.parse().ok().filter(within).map(Duration::from_millis)
             });
+        }
+        let waiters = env.integer_or("TOLLGATE_MAX_WAITERS", 1_000, 0..=1_000_000, "requests");
+        config.reads.max_waiters = usize::try_from(waiters).unwrap_or(usize::MAX);
+        config.reads.plus_included =
+            env.integer_or("TOLLGATE_PLUS_INCLUDED", config.reads.plus_included, 0..=u64::MAX, "events a month");
+        for (variable, least, setting) in [
+            ("TOLLGATE_RATE_PER_KEY", 0, &mut config.rate.per_second),
+            ("TOLLGATE_BURST_PER_KEY", 1, &mut config.rate.burst),
+        ] {
+            let value = env.integer_or(variable, u64::from(*setting), least..=1_000_000, "requests");
+            *setting = u32::try_from(value).unwrap_or(*setting);
         }
         config
     }
@@ -85,6 +107,8 @@ pub struct AuthConfig {
     pub outage_pause: Duration,
     /// Keys held in memory. Default 10,000.
     pub max_cached_keys: usize,
+    /// Time between two uses of a key that are both noted. Default 1 hour.
+    pub use_spacing: Duration,
 }
 
 impl Default for AuthConfig {
@@ -95,6 +119,7 @@ impl Default for AuthConfig {
             lookup_timeout: Duration::from_secs(2),
             outage_pause: Duration::from_secs(1),
             max_cached_keys: 10_000,
+            use_spacing: Duration::from_hours(1),
         }
     }
 }
@@ -140,8 +165,6 @@ pub struct GateConfig {
     pub cache_ttl: Duration,
     /// Spaces held in memory. Default 10,000.
     pub max_cached_spaces: usize,
-    /// Ledger reads in flight at once before a 402. Default 32.
-    pub ledger_concurrency: usize,
     /// What the deployment says about plans: internal spaces and the default limit. Default no space and 1,000 events.
     pub policy: PlanPolicy,
 }
@@ -153,9 +176,57 @@ impl Default for GateConfig {
             budget: Duration::from_millis(150),
             cache_ttl: Duration::from_secs(2),
             max_cached_spaces: 10_000,
-            ledger_concurrency: 32,
             policy: PlanPolicy { internal_spaces: BTreeSet::new(), default_free_limit: Limit::FREE_PLAN },
         }
+    }
+}
+
+/// What is told of events, usage and keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadsConfig {
+    /// Time for an answer's stores. Default 2 s.
+    pub timeout: Duration,
+    /// Requests of this process that may wait for an event's end at once; beyond, nobody waits. Default 1,000.
+    pub max_waiters: usize,
+    /// Events a month that the Plus plan's price includes. Default 100,000.
+    pub plus_included: u64,
+}
+
+impl Default for ReadsConfig {
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(2), max_waiters: 1_000, plus_included: 100_000 }
+    }
+}
+
+/// Receipts of commands with an `Idempotency-Key`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceiptsConfig {
+    /// Time after which a command that nobody finished may be taken over: longer than a command takes. Default 30 s.
+    pub lease: Duration,
+    /// Time for the receipts table to answer. Default 2 s.
+    pub timeout: Duration,
+    /// Bytes of an answer that is kept: an item of the table holds 400 KB. Default 300 KiB.
+    pub max_answer_bytes: usize,
+}
+
+impl Default for ReceiptsConfig {
+    fn default() -> Self {
+        Self { lease: Duration::from_secs(30), timeout: Duration::from_secs(2), max_answer_bytes: 300 * 1024 }
+    }
+}
+
+/// How often a key may ask one process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateConfig {
+    /// Requests a second; 0 for no limit. Default 500.
+    pub per_second: u32,
+    /// Requests at once. Default 1,000.
+    pub burst: u32,
+}
+
+impl Default for RateConfig {
+    fn default() -> Self {
+        Self { per_second: 500, burst: 1_000 }
     }
 }
 
@@ -193,7 +264,17 @@ mod tests {
     fn settings_are_read_and_all_wrong_ones_are_told() {
         let config = read(&[("TOLLGATE_GATE_MODE", "observe"), ("TOLLGATE_GATE_BUDGET_MS", "80")]).unwrap();
         assert_eq!((config.gate.mode, config.gate.budget), (GateMode::Observe, Duration::from_millis(80)));
-        let wrong = [("TOLLGATE_GATE_MODE", "on"), ("TOLLGATE_KEY_CACHE_MS", "-1"), ("TOLLGATE_DRAIN_MS", "9999999")];
+        let config = read(&[("TOLLGATE_RATE_PER_KEY", "0"), ("TOLLGATE_BURST_PER_KEY", "7")]).unwrap();
+        assert_eq!(config.rate, RateConfig { per_second: 0, burst: 7 });
+        let config = read(&[("TOLLGATE_MAX_WAITERS", "5"), ("TOLLGATE_PLUS_INCLUDED", "9")]).unwrap();
+        assert_eq!((config.reads.max_waiters, config.reads.plus_included), (5, 9));
+        let wrong = [
+            ("TOLLGATE_GATE_MODE", "on"),
+            ("TOLLGATE_KEY_CACHE_MS", "-1"),
+            ("TOLLGATE_DRAIN_MS", "9999999"),
+            ("TOLLGATE_MAX_WAITERS", "many"),
+            ("TOLLGATE_BURST_PER_KEY", "0"),
+        ];
         assert_eq!(read(&wrong), Err(wrong.map(|(variable, _)| variable.to_owned()).into()));
     }
 }

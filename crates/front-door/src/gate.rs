@@ -1,24 +1,25 @@
 //! The advisory gate: a 402 instead of an event that the worker would reject silently. Fails open.
 //!
 //! It consumes nothing and decides nothing: the worker does. So every doubt lets the call pass: an error, a slow
-//! dependency, a call of which any event is known to the ledger (whatever became of it: a retry of an accepted event
-//! must not hear 402, and the granularity is the call). An event that is queued but not yet claimed is not known to
-//! the ledger: its retry can hear 402 once the month is full, and the first delivery is none the worse for it.
+//! dependency, an event that is known to the ledger (whatever became of it: a retry of an accepted event must not hear
+//! 402). One known event takes a whole call with it; of a partial call the known ones pass. An event that is queued but
+//! not yet claimed is not known to the ledger: its retry can hear 402 once the month is full, and the first delivery is
+//! none the worse for it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use futures_util::StreamExt as _;
 use tokio::time::{Instant, timeout};
 use tollgate_domain::identity::EventId;
 use tollgate_domain::ledger::EventKey;
 use tollgate_domain::period::PeriodMonth;
 use tollgate_domain::plan::Plan;
-use tollgate_domain::ports::{Billing, Freshness, Image, Ledger, PortResult, Spaces};
+use tollgate_domain::ports::{Billing, EventLookup as _, Freshness, Image, PortResult, Spaces};
 use tollgate_domain::space::SpaceId;
 
-use crate::answer::{Quota, Refusal};
+use crate::answer::Quota;
 use crate::config::{GateConfig, GateMode};
+use crate::intake::Taking;
 use crate::ports::FrontDoorPorts;
 
 /// Why a call passed; its name stands in the request's log line.
@@ -28,7 +29,7 @@ pub(crate) enum Passage {
     Unasked,
     /// The plan takes the events.
     Open,
-    /// The plan does not, but the ledger knows an event of the call.
+    /// The plan does not, but the ledger knows an event of the call; or all of them, if they are taken one by one.
     Known,
     /// The plan does not, and the gate only observes.
     Observed,
@@ -48,11 +49,18 @@ impl Passage {
     }
 }
 
+/// A plan that takes no more events now.
+#[derive(Debug)]
+pub(crate) struct Full {
+    pub(crate) quota: Quota,
+    /// For each id, whether the ledger knows it.
+    pub(crate) known: Vec<bool>,
+}
+
 /// What the gate found, before its mode is applied.
 enum Finding {
     Open,
-    Known,
-    Full(Quota),
+    Full(Full),
 }
 
 /// A space's plan and its month's count, as they were read.
@@ -76,25 +84,27 @@ impl Gate {
         Self { config, readings: Mutex::default() }
     }
 
-    /// Lets the call pass, saying why, or refuses it with 402 when the plan takes no more events now.
+    /// Lets the call pass, saying why, unless the plan takes no more events now.
     pub(crate) async fn check_advisory_gate<P: FrontDoorPorts>(
         &self,
         ports: &P,
         space: &SpaceId,
         month: PeriodMonth,
         ids: &[EventId],
-    ) -> Result<Passage, Refusal> {
-        if self.config.mode == GateMode::Off || self.config.policy.internal_spaces.contains(space) {
+        taking: Taking,
+    ) -> Result<Passage, Full> {
+        let is_internal = self.config.policy.internal_spaces.contains(space);
+        if self.config.mode == GateMode::Off || is_internal || ids.is_empty() {
             return Ok(Passage::Unasked);
         }
         let failure = match timeout(self.config.budget, self.find(ports, space, month, ids)).await {
             Ok(Ok(Finding::Open)) => return Ok(Passage::Open),
-            Ok(Ok(Finding::Known)) => return Ok(Passage::Known),
-            Ok(Ok(Finding::Full(quota))) if self.config.mode == GateMode::Observe => {
-                tracing::info!(%space, %month, ?quota, "the gate would refuse; it only observes");
+            Ok(Ok(Finding::Full(full))) if passes(&full.known, taking) => return Ok(Passage::Known),
+            Ok(Ok(Finding::Full(full))) if self.config.mode == GateMode::Observe => {
+                tracing::info!(%space, %month, quota = ?full.quota, "the gate would refuse; it only observes");
                 return Ok(Passage::Observed);
             }
-            Ok(Ok(Finding::Full(quota))) => return Err(Refusal::of_quota(quota)),
+            Ok(Ok(Finding::Full(full))) => return Err(full),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer within the gate's budget".to_owned(),
         };
@@ -117,11 +127,12 @@ impl Gate {
         if quota_of(reading, month).is_some() && reading.freshness == Freshness::Cached {
             reading = self.read(ports, space, month, Freshness::Strong).await?;
         }
-        match quota_of(reading, month) {
-            None => Ok(Finding::Open),
-            Some(_) if self.any_known(ports, space, ids).await? => Ok(Finding::Known),
-            Some(quota) => Ok(Finding::Full(quota)),
-        }
+        let Some(quota) = quota_of(reading, month) else { return Ok(Finding::Open) };
+        let keys: Vec<EventKey> = ids.iter().map(|id| EventKey { space: space.clone(), id: id.clone() }).collect();
+        let images = ports.ledger().read_many(&keys).await?;
+        // One that this version cannot read is known all the same.
+        let known = images.iter().map(|image| *image != Image::Absent).collect();
+        Ok(Finding::Full(Full { quota, known }))
     }
 
     async fn read<P: FrontDoorPorts>(
@@ -142,22 +153,6 @@ impl Gate {
         Ok(reading)
     }
 
-    async fn any_known<P: FrontDoorPorts>(&self, ports: &P, space: &SpaceId, ids: &[EventId]) -> PortResult<bool> {
-        let keys: Vec<EventKey> = ids.iter().map(|id| EventKey { space: space.clone(), id: id.clone() }).collect();
-        let mut reads = Vec::with_capacity(keys.len());
-        for key in &keys {
-            reads.push(ports.ledger().read(key));
-        }
-        let mut images = futures_util::stream::iter(reads).buffer_unordered(self.config.ledger_concurrency.max(1));
-        while let Some(image) = images.next().await {
-            // One that this version cannot read is known all the same.
-            if image? != Image::Absent {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     fn recall(&self, space: &SpaceId, month: PeriodMonth) -> Option<Reading> {
         let readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
         let reading = readings.get(&(space.clone(), month))?;
@@ -172,6 +167,14 @@ impl Gate {
         if readings.len() < self.config.max_cached_spaces {
             readings.insert((space.clone(), month), reading);
         }
+    }
+}
+
+/// Whether what the ledger knows lets all events of the call pass.
+fn passes(known: &[bool], taking: Taking) -> bool {
+    match taking {
+        Taking::Whole => known.contains(&true),
+        Taking::Partial => !known.contains(&false),
     }
 }
 

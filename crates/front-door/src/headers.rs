@@ -1,8 +1,10 @@
 //! What the front door reads from a request's headers. Each is a client's text: taken when sane, else as if absent or
 //! refused.
 
-use http::HeaderMap;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
+use http::{HeaderMap, HeaderValue};
+use tollgate_domain::call::Form;
+use tollgate_domain::cloudevent;
 use tollgate_domain::key::ApiKey;
 use uuid::Uuid;
 
@@ -12,6 +14,9 @@ use crate::answer::{ErrorKind, Refusal};
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// In: the client's own submission id, the same for every attempt of a call.
 pub(crate) const SUBMISSION_ID: HeaderName = HeaderName::from_static("tollgate-submission-id");
+/// In: the body is the data of a CloudEvent whose attributes stand in headers of this prefix.
+const CLOUD_EVENT_VERSION: HeaderName = HeaderName::from_static("ce-specversion");
+const CLOUD_EVENT_PREFIX: &str = "ce-";
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Characters of a request id that is taken from a client.
@@ -74,14 +79,32 @@ pub(crate) fn api_key(headers: &HeaderMap) -> Result<ApiKey, Refusal> {
     ApiKey::parse(key.trim()).map_err(|_| malformed())
 }
 
-/// JSON, or unsaid; and not compressed: nothing here unpacks what a client packed.
-pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
-    let is_json = headers.get_all(CONTENT_TYPE).iter().all(|value| {
-        let essence = value.to_str().ok().and_then(|text| text.split(';').next());
-        essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
-    });
-    let is_plain = headers.get_all(CONTENT_ENCODING).iter().all(|value| value.as_bytes() == b"identity");
-    if is_json && is_plain { Ok(()) } else { Err(Refusal::new(ErrorKind::UnsupportedMediaType)) }
+/// What the body is. JSON when unsaid; never compressed: nothing here unpacks what a client packed.
+pub(crate) fn form(headers: &HeaderMap) -> Result<Form<'_>, Refusal> {
+    let unsupported = || Refusal::new(ErrorKind::UnsupportedMediaType);
+    let is_plain = |encoding: &HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"identity");
+    if !headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
+        return Err(unsupported());
+    }
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let media_type = match (types.next(), types.next()) {
+        (None, _) => "application/json",
+        (Some(one), None) => one.to_str().map_err(|_| unsupported())?,
+        (Some(_), Some(_)) => return Err(unsupported()),
+    };
+    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match essence.as_str() {
+        "application/cloudevents+json" => Ok(Form::CloudEvent),
+        "application/cloudevents-batch+json" => Ok(Form::CloudEventBatch),
+        _ if headers.contains_key(CLOUD_EVENT_VERSION) && cloudevent::is_json(&essence) => {
+            let attributes = headers
+                .iter()
+                .filter_map(|(name, value)| Some((name.as_str().strip_prefix(CLOUD_EVENT_PREFIX)?, value.as_bytes())));
+            Ok(Form::CloudEventBinary(attributes.collect()))
+        }
+        "application/json" => Ok(Form::Tollgate),
+        _ => Err(unsupported()),
+    }
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {

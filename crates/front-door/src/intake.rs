@@ -1,43 +1,43 @@
-//! From a body's bytes to messages in the queue. All or nothing until the queue is asked; fails closed.
-
-use std::collections::HashMap;
+//! From a body's bytes to messages in the queue, and from the queue's answers to each event's. Fails closed.
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Uri};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use serde_json::Value;
 use tokio::time::timeout;
+use tollgate_domain::call::{self, Call, Flaw, Form, Place, Unreadable};
 use tollgate_domain::envelope::Envelope;
 use tollgate_domain::event::Event;
-use tollgate_domain::identity::{EventId, Fingerprint};
-use tollgate_domain::json;
+use tollgate_domain::identity::EventId;
 use tollgate_domain::ports::Intake;
-use tollgate_domain::problem::Problem;
 use tollgate_domain::space::SpaceId;
 use tollgate_domain::time::UtcMillis;
 
-use crate::answer::{Accepted, ErrorKind, EventResult, EventStatus, Refusal};
+use crate::answer::{ErrorKind, EventResult, EventStatus, Refusal};
 use crate::config::IntakeConfig;
-use crate::headers;
 use crate::ports::FrontDoorPorts;
+use crate::query::Query;
 
-/// The valid events of one call.
-#[derive(Debug)]
-pub(crate) struct Call {
-    /// Distinct ids, in the order of their first event.
-    pub(crate) ids: Vec<EventId>,
-    /// Their events.
-    events: Vec<Event>,
-    /// For each event of the call, in order, its place in the two above.
-    places: Vec<usize>,
+/// What becomes of a call's good events when others are not good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taking {
+    /// All or nothing: the whole call is refused.
+    Whole,
+    /// They are taken.
+    Partial,
 }
 
-impl Call {
-    /// Events of the call, equal ones counted each.
-    pub(crate) fn len(&self) -> usize {
-        self.places.len()
+impl Taking {
+    /// Reads `?partial=true`.
+    pub(crate) fn of_query(uri: &Uri) -> Result<Self, Refusal> {
+        let mut query = Query::of(uri);
+        let taking = query.take("partial", "true or false", |text| match text {
+            "true" => Some(Self::Partial),
+            "false" => Some(Self::Whole),
+            _ => None,
+        });
+        query.finish().map(|()| taking.unwrap_or(Self::Whole))
     }
 }
 
@@ -50,9 +50,8 @@ pub(crate) struct Submission {
     pub(crate) trace_parent: Option<String>,
 }
 
-/// The body's bytes, once its kind and its size are known to be right.
+/// The body's bytes, once its size is known to be right.
 pub(crate) async fn read_body(config: &IntakeConfig, request: &HeaderMap, body: Body) -> Result<Bytes, Refusal> {
-    headers::check_media_type(request)?;
     let announced = request.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|bytes| bytes > config.max_body_bytes) {
         return Err(Refusal::new(ErrorKind::BodyTooLarge));
@@ -66,123 +65,50 @@ pub(crate) async fn read_body(config: &IntakeConfig, request: &HeaderMap, body: 
     }
 }
 
-/// The call's events, or every problem of every event.
-///
-/// A JSON array is a call of its elements, any other value a call of one event. Equal events fold into one; events of
-/// one id and different facts are refused, each of them.
-pub(crate) fn parse_events(config: &IntakeConfig, body: &[u8], accepted_at: UtcMillis) -> Result<Call, Refusal> {
-    let (value, mut problems) = json::read(body);
-    let Some(value) = value else {
-        return Err(Refusal::of_problems(ErrorKind::InvalidJson, problems));
-    };
-    let is_array = value.is_array();
-    if !is_array {
-        problems = problems.into_iter().map(|problem| problem.at(0)).collect();
-    }
-    let values = match &value {
-        Value::Array(values) => values.as_slice(),
-        one => std::slice::from_ref(one),
-    };
-    if let Some(problem) = count_problem(values.len(), config.max_events) {
-        return Err(Refusal::of_problems(ErrorKind::InvalidEvents, vec![problem]));
-    }
-    let mut valid: Vec<(usize, Event)> = Vec::with_capacity(values.len());
-    let unreadable = problems.len();
-    for (index, value) in values.iter().enumerate() {
-        match Event::from_value(value, accepted_at) {
-            Ok(event) => valid.push((index, event)),
-            Err(found) => {
-                // What could not be read is told already, under its own name.
-                let (told, _) = problems.split_at(unreadable);
-                let is_same = |old: &Problem, new: &Problem| {
-                    // The reader names the place that is too deep, the event only its properties: one problem.
-                    old.field == new.field || (old.code == "nested_too_deep" && new.code == old.code)
-                };
-                let is_told = |new: &Problem| told.iter().any(|old| old.index == Some(index) && is_same(old, new));
-                let new: Vec<Problem> =
-                    found.into_iter().filter(|new| !is_told(new)).map(|new| new.at(index)).collect();
-                problems.extend(new);
-            }
-        }
-    }
-    let was_valid = problems.is_empty();
-    let keyed: Vec<Keyed> = valid
-        .into_iter()
-        .map(|(index, event)| Keyed { index, id: event.id(), fingerprint: event.fingerprint(), event })
-        .collect();
-    problems.extend(contradictions(&keyed));
-    if problems.is_empty() {
-        return Ok(fold(keyed));
-    }
-    problems.sort_by_key(|problem| problem.index);
-    Err(Refusal::of_problems(
-        if was_valid { ErrorKind::SameIdOtherPayload } else { ErrorKind::InvalidEvents },
-        problems,
-    ))
-}
-
-struct Keyed {
-    index: usize,
-    id: EventId,
-    fingerprint: Fingerprint,
-    event: Event,
-}
-
-fn count_problem(events: usize, max: usize) -> Option<Problem> {
-    let problem = |code, what: String| Problem::new(code, "", what, format!("send 1 to {max} events in a call"));
-    match events {
-        0 => Some(problem("empty_call", "is an empty array".to_owned())),
-        many if many > max => Some(problem("too_many_events", format!("has {many} events, more than {max}"))),
-        _ => None,
+/// The call's events, or why it is refused: with every problem of every event.
+pub(crate) fn parse_events(
+    config: &IntakeConfig,
+    body: &[u8],
+    form: &Form<'_>,
+    taking: Taking,
+    accepted_at: UtcMillis,
+) -> Result<Call, Refusal> {
+    let call = call::read(body, form, config.max_events, accepted_at).map_err(|unreadable| match unreadable {
+        Unreadable::TooComplex(problem) => Refusal::of_problems(ErrorKind::BodyTooComplex, vec![problem]),
+        Unreadable::NotJson(problems) => Refusal::of_problems(ErrorKind::InvalidJson, problems),
+        Unreadable::NotACall(problem) => Refusal::of_problems(ErrorKind::InvalidEvents, vec![problem]),
+    })?;
+    match call.flaw().filter(|_| taking == Taking::Whole) {
+        None => Ok(call),
+        Some(Flaw::Invalid) => Err(Refusal::of_problems(ErrorKind::InvalidEvents, call.problems)),
+        Some(Flaw::Contradiction) => Err(Refusal::of_problems(ErrorKind::SameIdOtherPayload, call.problems)),
     }
 }
 
-/// A problem for each event that shares its id with another one of other facts.
-fn contradictions(events: &[Keyed]) -> Vec<Problem> {
-    let mut by_id: HashMap<&EventId, Vec<&Keyed>> = HashMap::new();
-    for event in events {
-        by_id.entry(&event.id).or_default().push(event);
-    }
-    let other_of = |event: &Keyed| {
-        let same_id = by_id.get(&event.id).map(Vec::as_slice).unwrap_or_default();
-        same_id.iter().find(|other| other.fingerprint != event.fingerprint).map(|other| other.index)
-    };
-    let contradicted = events.iter().filter_map(|event| other_of(event).map(|other| (event.index, other)));
-    contradicted
-        .map(|(index, other)| {
-            Problem::new(
-                "same_id_other_payload",
-                "idempotencyKey",
-                format!("stands for other facts in event {other} of this call"),
-                "give each fact a key of its own, or send one of the two only",
-            )
-            .at(index)
-        })
-        .collect()
-}
-
-fn fold(events: Vec<Keyed>) -> Call {
-    let mut call = Call { ids: Vec::new(), events: Vec::new(), places: Vec::with_capacity(events.len()) };
-    let mut place_of: HashMap<EventId, usize> = HashMap::new();
-    for Keyed { id, event, .. } in events {
-        let place = *place_of.entry(id.clone()).or_insert_with(|| {
-            call.ids.push(id);
-            call.events.push(event);
-            call.ids.len() - 1
-        });
-        call.places.push(place);
-    }
-    call
-}
-
-/// Queues every distinct event, or answers 503 with what became of each.
+/// Queues those of the events that `pass`, and tells of each event, in their order, what became of it.
 pub(crate) async fn enqueue<P: FrontDoorPorts>(
     ports: &P,
     config: &IntakeConfig,
     submission: &Submission,
-    call: Call,
-) -> Result<Accepted, Refusal> {
-    let Call { ids, events, places } = call;
+    events: Vec<Event>,
+    pass: &[bool],
+) -> Vec<EventStatus> {
+    let passing = events.into_iter().zip(pass).filter_map(|(event, passes)| passes.then_some(event));
+    let mut answers = send(ports, config, submission, passing.collect()).await.into_iter();
+    let mut queued = || answers.next().unwrap_or(EventStatus::Unavailable);
+    pass.iter().map(|passes| if *passes { queued() } else { EventStatus::QuotaExceeded }).collect()
+}
+
+/// Sends every event, and tells of each, in their order, whether it is durably queued.
+async fn send<P: FrontDoorPorts>(
+    ports: &P,
+    config: &IntakeConfig,
+    submission: &Submission,
+    events: Vec<Event>,
+) -> Vec<EventStatus> {
+    if events.is_empty() {
+        return Vec::new();
+    }
     let encode = |event| {
         let Submission { space, accepted_at, id, trace_parent } = submission;
         let (space, accepted_at) = (space.clone(), *accepted_at);
@@ -203,17 +129,24 @@ pub(crate) async fn enqueue<P: FrontDoorPorts>(
         Some(Ok(())) => EventStatus::Queued,
         Some(Err(_)) | None => EventStatus::Unavailable,
     };
-    let results: Vec<EventResult> = places
-        .into_iter()
-        .enumerate()
-        .filter_map(|(index, place)| {
-            let (id, submission_id) = (ids.get(place)?.clone(), submission.id.clone());
-            Some(EventResult { index, id, submission_id, status: status_of(place) })
-        })
-        .collect();
-    if results.iter().all(|result| result.status == EventStatus::Queued) {
-        Ok(Accepted { results })
-    } else {
-        Err(Refusal::of_queue(results))
-    }
+    (0..count).map(status_of).collect()
+}
+
+/// One result for each event of the call. `ids` and `fates` are of its good events, in their order.
+pub(crate) fn results_of(
+    places: Vec<Place>,
+    ids: &[EventId],
+    fates: &[EventStatus],
+    submission_id: &str,
+) -> Vec<EventResult> {
+    let fate = |place| match place {
+        Place::At(at) => (ids.get(at).cloned(), fates.get(at).copied().unwrap_or(EventStatus::Unavailable)),
+        Place::Invalid => (None, EventStatus::Invalid),
+        Place::Contradicted(id) => (Some(id), EventStatus::Conflict),
+    };
+    let result = |(index, place)| {
+        let (id, status) = fate(place);
+        EventResult { index, id, submission_id: submission_id.to_owned(), status }
+    };
+    places.into_iter().enumerate().map(result).collect()
 }

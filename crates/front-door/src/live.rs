@@ -2,10 +2,12 @@
 
 use tollgate_domain::ports::Clock;
 use tollgate_stores::billing::DynamoBilling;
-use tollgate_stores::connect::Stores;
+use tollgate_stores::connect::IntakeStores;
 use tollgate_stores::keys::DynamoKeys;
 use tollgate_stores::ledger::DynamoLedger;
-use tollgate_stores::queue::SqsQueue;
+use tollgate_stores::queue::SqsIntake;
+use tollgate_stores::receipts::DynamoReceipts;
+use tollgate_stores::rows::ClickHouseRows;
 use tollgate_stores::spaces::DynamoSpaces;
 
 use crate::ports::FrontDoorPorts;
@@ -17,15 +19,17 @@ pub struct LivePorts<C> {
     spaces: DynamoSpaces,
     billing: DynamoBilling,
     ledger: DynamoLedger,
-    queue: SqsQueue,
+    receipts: DynamoReceipts,
+    plus: Option<ClickHouseRows>,
+    queue: SqsIntake,
     clock: C,
 }
 
 impl<C: Clock> LivePorts<C> {
-    /// Takes what it needs of `stores`; `clock` decides the month that pays.
-    pub fn new(stores: Stores, clock: C) -> Self {
-        let Stores { keys, spaces, billing, ledger, queue, .. } = stores;
-        Self { keys, spaces, billing, ledger, queue, clock }
+    /// The ports on `stores`; `clock` decides the month that pays.
+    pub fn new(stores: IntakeStores, clock: C) -> Self {
+        let IntakeStores { keys, spaces, billing, ledger, receipts, plus, queue } = stores;
+        Self { keys, spaces, billing, ledger, receipts, plus, queue, clock }
     }
 }
 
@@ -34,7 +38,9 @@ impl<C: Clock> FrontDoorPorts for LivePorts<C> {
     type Spaces = DynamoSpaces;
     type Billing = DynamoBilling;
     type Ledger = DynamoLedger;
-    type Intake = SqsQueue;
+    type Receipts = DynamoReceipts;
+    type PlusUsage = ClickHouseRows;
+    type Intake = SqsIntake;
     type Clock = C;
 
     fn keys(&self) -> &DynamoKeys {
@@ -49,7 +55,13 @@ impl<C: Clock> FrontDoorPorts for LivePorts<C> {
     fn ledger(&self) -> &DynamoLedger {
         &self.ledger
     }
-    fn intake(&self) -> &SqsQueue {
+    fn receipts(&self) -> &DynamoReceipts {
+        &self.receipts
+    }
+    fn plus_usage(&self) -> Option<&ClickHouseRows> {
+        self.plus.as_ref()
+    }
+    fn intake(&self) -> &SqsIntake {
         &self.queue
     }
     fn clock(&self) -> &C {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use tollgate_domain::ports::{Billing, Clock, Intake, Keys, Ledger, Spaces};
+use tollgate_domain::ports::{Billing, Clock, EventLookup, Intake, Keys, Ledger, PlusUsage, Receipts, Spaces};
 
-/// The front door's ports in one bundle. It reads with five of them and writes with one: [`Intake::send`].
+/// The front door's ports in one bundle. What it writes: messages ([`Intake::send`]), receipts,
+/// and when a key was last used.
 pub trait FrontDoorPorts: Send + Sync + 'static {
     /// API keys: asked by authentication, which fails closed.
     type Keys: Keys;
@@ -12,8 +13,13 @@ pub trait FrontDoorPorts: Send + Sync + 'static {
     type Spaces: Spaces;
     /// The month's count: asked by the advisory gate, which never consumes.
     type Billing: Billing;
-    /// Asked before a 402 only: a retry of a known event is never told that the quota is used up.
-    type Ledger: Ledger;
+    /// Asked before a 402, since a retry of a known event is never told that the quota is used up, and where events
+    /// stand.
+    type Ledger: Ledger + EventLookup;
+    /// Receipts of commands with an `Idempotency-Key`: fails closed.
+    type Receipts: Receipts;
+    /// What Plus spaces are billed from.
+    type PlusUsage: PlusUsage;
     /// The queue: a 202 rests on its answer, which fails closed.
     type Intake: Intake;
     /// The time of acceptance: read once a call, decides the month that pays.
@@ -27,6 +33,10 @@ pub trait FrontDoorPorts: Send + Sync + 'static {
     fn billing(&self) -> &Self::Billing;
     /// The ledger.
     fn ledger(&self) -> &Self::Ledger;
+    /// Receipts.
+    fn receipts(&self) -> &Self::Receipts;
+    /// What Plus spaces are billed from, where this front door can ask.
+    fn plus_usage(&self) -> Option<&Self::PlusUsage>;
     /// The queue.
     fn intake(&self) -> &Self::Intake;
     /// The time.
@@ -38,6 +48,8 @@ impl<P: FrontDoorPorts> FrontDoorPorts for Arc<P> {
     type Spaces = P::Spaces;
     type Billing = P::Billing;
     type Ledger = P::Ledger;
+    type Receipts = P::Receipts;
+    type PlusUsage = P::PlusUsage;
     type Intake = P::Intake;
     type Clock = P::Clock;
 
@@ -52,6 +64,12 @@ impl<P: FrontDoorPorts> FrontDoorPorts for Arc<P> {
     }
     fn ledger(&self) -> &Self::Ledger {
         P::ledger(self)
+    }
+    fn receipts(&self) -> &Self::Receipts {
+        P::receipts(self)
+    }
+    fn plus_usage(&self) -> Option<&Self::PlusUsage> {
+        P::plus_usage(self)
     }
     fn intake(&self) -> &Self::Intake {
         P::intake(self)

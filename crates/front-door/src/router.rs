@@ -2,31 +2,51 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Json, Router};
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderValue, StatusCode};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::Serialize;
+use tokio::task::JoinError;
 use tokio::time::Instant;
+use tollgate_domain::call::Call;
+use tollgate_domain::event::Event;
+use tollgate_domain::identity::EventId;
 use tollgate_domain::key::Scope;
 use tollgate_domain::period::PeriodMonth;
+use tollgate_domain::plan::PlanPolicy;
 use tollgate_domain::ports::Clock;
 
 use crate::answer::{Accepted, ErrorKind, Refusal};
-use crate::auth::{KeyCache, authenticate};
-use crate::config::{FrontDoorConfig, IntakeConfig};
+use crate::auth::{Caller, KeyCache, authenticate, note_use};
+use crate::config::{FrontDoorConfig, IntakeConfig, ReadsConfig, ReceiptsConfig};
 use crate::gate::{Gate, Passage};
 use crate::headers;
-use crate::intake::{Submission, enqueue, parse_events, read_body};
+use crate::intake::{Submission, Taking, enqueue, parse_events, read_body, results_of};
+use crate::keys::list_keys;
+use crate::limit::RateLimits;
 use crate::ports::FrontDoorPorts;
+use crate::ready::Readiness;
+use crate::receipts::{self, Command, run_once};
+use crate::status::Watch;
+use crate::usage::read_usage;
 
 struct FrontDoor<P> {
     ports: P,
     intake: IntakeConfig,
+    reads: ReadsConfig,
+    receipts: ReceiptsConfig,
+    policy: PlanPolicy,
     keys: KeyCache,
+    limits: RateLimits,
     gate: Gate,
+    watch: Watch,
+    readiness: Readiness,
 }
 
 /// What a request's log line tells beside its status; travels with the response to the one place that logs.
@@ -41,11 +61,26 @@ struct Decision {
 
 /// Every route of the front door, over `ports`.
 pub fn router<P: FrontDoorPorts>(ports: P, config: FrontDoorConfig) -> Router {
-    let FrontDoorConfig { intake, auth, gate, server: _ } = config;
-    let door = FrontDoor { ports, intake, keys: KeyCache::new(auth), gate: Gate::new(gate) };
+    let FrontDoorConfig { intake, auth, gate, reads, receipts, rate, server: _ } = config;
+    let door = FrontDoor {
+        ports,
+        intake,
+        receipts,
+        policy: gate.policy.clone(),
+        keys: KeyCache::new(auth),
+        limits: RateLimits::new(&rate),
+        gate: Gate::new(gate),
+        watch: Watch::new(reads.clone()),
+        readiness: Readiness::default(),
+        reads,
+    };
     Router::new()
         .route("/v1/events", post(handle_request::<P>))
+        .route("/v1/events/{id}", get(event_status::<P>))
+        .route("/v1/usage", get(usage::<P>))
+        .route("/v1/keys", get(keys::<P>))
         .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz::<P>))
         .fallback(async || Refusal::new(ErrorKind::NotFound).into_answer(Decision::default()))
         .method_not_allowed_fallback(async || {
             Refusal::new(ErrorKind::MethodNotAllowed).into_answer(Decision::default())
@@ -62,32 +97,136 @@ async fn healthz() -> Response {
 async fn handle_request<P: FrontDoorPorts>(State(door): State<Arc<FrontDoor<P>>>, request: Request) -> Response {
     let mut decision = Decision::default();
     match door.decide(request, &mut decision).await {
-        Ok(accepted) => {
-            decision.outcome = "queued";
-            let mut response = accepted.into_response();
-            response.extensions_mut().insert(decision);
-            response
-        }
+        Ok(response) => response,
+        Err(refusal) => refusal.into_answer(decision),
+    }
+}
+
+async fn event_status<P: FrontDoorPorts>(State(door): State<Arc<FrontDoor<P>>>, request: Request) -> Response {
+    let (head, mut decision) = (request.into_parts().0, Decision::default());
+    let found = async {
+        let caller = door.admit(&head.headers, Scope::Read, &mut decision).await?;
+        door.watch.read_status(&door.ports, caller.space, &head.uri).await
+    };
+    answer(found.await, decision)
+}
+
+async fn usage<P: FrontDoorPorts>(State(door): State<Arc<FrontDoor<P>>>, request: Request) -> Response {
+    let (head, mut decision) = (request.into_parts().0, Decision::default());
+    let found = async {
+        let caller = door.admit(&head.headers, Scope::Read, &mut decision).await?;
+        read_usage(&door.ports, &door.reads, &door.policy, caller.space, &head.uri).await
+    };
+    answer(found.await, decision)
+}
+
+async fn keys<P: FrontDoorPorts>(State(door): State<Arc<FrontDoor<P>>>, request: Request) -> Response {
+    let (head, mut decision) = (request.into_parts().0, Decision::default());
+    let found = async {
+        let caller = door.admit(&head.headers, Scope::Admin, &mut decision).await?;
+        list_keys(&door.ports, &door.reads, caller.space, &head.uri).await
+    };
+    answer(found.await, decision)
+}
+
+async fn readyz<P: FrontDoorPorts>(State(door): State<Arc<FrontDoor<P>>>) -> Response {
+    door.readiness.answer(&door.ports).await
+}
+
+/// A 200 with what was asked for, or the refusal.
+fn answer(found: Result<impl Serialize, Refusal>, decision: Decision) -> Response {
+    match found {
+        Ok(document) => Decision { outcome: "told", ..decision }.of(Json(document).into_response()),
         Err(refusal) => refusal.into_answer(decision),
     }
 }
 
 impl<P: FrontDoorPorts> FrontDoor<P> {
-    async fn decide(&self, request: Request, decision: &mut Decision) -> Result<Accepted, Refusal> {
-        let (parts, body) = request.into_parts();
-        let caller = authenticate(&self.ports, &self.keys, &parts.headers).await?;
+    /// Who asks, if they may: the key is known, does not ask too often, and has the scope.
+    async fn admit(
+        self: &Arc<Self>,
+        headers: &HeaderMap,
+        scope: Scope,
+        decision: &mut Decision,
+    ) -> Result<Caller, Refusal> {
+        let caller = authenticate(&self.ports, &self.keys, headers).await?;
         decision.space = Some(caller.space.as_str().to_owned());
-        caller.require(Scope::Ingest)?;
+        self.limits.pass(&caller.key)?;
+        caller.require(scope)?;
+        let now = self.ports.clock().now();
+        if self.keys.is_use_due(&caller.key, now) {
+            let (door, key) = (Arc::clone(self), caller.key.clone());
+            tokio::spawn(async move { note_use(&door.ports, &door.keys, &key, now).await });
+        }
+        Ok(caller)
+    }
 
+    /// Takes a call, once if its sender gave it an idempotency key.
+    async fn decide(self: &Arc<Self>, request: Request, decision: &mut Decision) -> Result<Response, Refusal> {
+        let (parts, body) = request.into_parts();
+        let caller = self.admit(&parts.headers, Scope::Ingest, decision).await?;
+        let key = receipts::key(&parts.headers)?;
+        // What the head alone refuses is told before the body is waited for.
+        Taking::of_query(&parts.uri)?;
+        headers::form(&parts.headers)?;
         let body = read_body(&self.intake, &parts.headers, body).await?;
+        let Some(key) = key else { return Ok(self.take(caller, &parts, &body, decision.clone()).await) };
+
+        let command = Command::new(&caller.space, &key, &parts, &body);
+        let (door, decision) = (Arc::clone(self), decision.clone());
+        // On a task of its own: a client that goes away does not leave a command half run, and its retry is told the
+        // answer.
+        let running = tokio::spawn(async move {
+            let taken = door.take(caller, &parts, &body, decision.clone());
+            let answer = run_once(&door.ports, &door.receipts, command, taken).await?;
+            let is_replayed = answer.extensions().get::<Decision>().is_none();
+            Ok(if is_replayed { Decision { outcome: "replayed", ..decision }.of(answer) } else { answer })
+        });
+        match running.await.map_err(JoinError::try_into_panic) {
+            Ok(answer) => answer,
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            // The runtime is being stopped.
+            Err(Err(_)) => Err(Refusal::new(ErrorKind::ReceiptsUnavailable)),
+        }
+    }
+
+    async fn take(&self, caller: Caller, parts: &Parts, body: &Bytes, mut decision: Decision) -> Response {
+        match self.accept(caller, parts, body, &mut decision).await {
+            Ok(accepted) => Decision { outcome: "queued", ..decision }.of(accepted.into_response()),
+            Err(refusal) => refusal.into_answer(decision),
+        }
+    }
+
+    async fn accept(
+        &self,
+        caller: Caller,
+        parts: &Parts,
+        body: &Bytes,
+        decision: &mut Decision,
+    ) -> Result<Accepted, Refusal> {
+        let taking = Taking::of_query(&parts.uri)?;
+        let form = headers::form(&parts.headers)?;
         // Read once: every event of the call is of one month, and its future begins at one instant.
         let accepted_at = self.ports.clock().now();
-        let call = parse_events(&self.intake, &body, accepted_at)?;
-        (decision.events, decision.distinct) = (call.len(), call.ids.len());
+        let call = parse_events(&self.intake, body, &form, taking, accepted_at)?;
+        (decision.events, decision.distinct) = (call.places.len(), call.events.len());
+        let Call { events, places, problems } = call;
+        let (ids, events): (Vec<EventId>, Vec<Event>) = events.into_iter().map(|keyed| (keyed.id, keyed.event)).unzip();
 
         let month = PeriodMonth::of(accepted_at);
-        let passage = self.gate.check_advisory_gate(&self.ports, &caller.space, month, &call.ids).await?;
-        decision.gate = Some(passage).filter(|passage| *passage != Passage::Unasked).map(Passage::as_str);
+        let gate = self.gate.check_advisory_gate(&self.ports, &caller.space, month, &ids, taking).await;
+        let (pass, quota) = match gate {
+            Ok(passage) => {
+                decision.gate = Some(passage).filter(|passage| *passage != Passage::Unasked).map(Passage::as_str);
+                (vec![true; ids.len()], None)
+            }
+            Err(full) if taking == Taking::Whole => return Err(Refusal::of_quota(full.quota)),
+            // What the ledger knows passes: a retry of an accepted event never hears of a quota.
+            Err(full) => {
+                decision.gate = Some("full");
+                (full.known, Some(full.quota))
+            }
+        };
 
         let submission = Submission {
             space: caller.space,
@@ -95,15 +234,21 @@ impl<P: FrontDoorPorts> FrontDoor<P> {
             id: headers::submission_id(&parts.headers),
             trace_parent: headers::trace_parent(&parts.headers),
         };
-        enqueue(&self.ports, &self.intake, &submission, call).await
+        let fates = enqueue(&self.ports, &self.intake, &submission, events, &pass).await;
+        Accepted { results: results_of(places, &ids, &fates, &submission.id), problems, quota }.or_refusal()
     }
 }
 
 impl Refusal {
     fn into_answer(self, decision: Decision) -> Response {
-        let decision = Decision { outcome: self.kind().row().code, ..decision };
-        let mut response = self.into_response();
-        response.extensions_mut().insert(decision);
+        Decision { outcome: self.kind().row().code, ..decision }.of(self.into_response())
+    }
+}
+
+impl Decision {
+    /// `response`, which this is told of in the log.
+    fn of(self, mut response: Response) -> Response {
+        response.extensions_mut().insert(self);
         response
     }
 }

@@ -67,18 +67,10 @@ async fn the_router_answers_lambda_s_events() {
     let address = listener.local_addr().unwrap();
     let serving = tokio::spawn(async move { axum::serve(listener, api).await });
 
-    let names = [
-        "LEDGER_TABLE",
-        "METER_TABLE",
-        "SPACES_TABLE",
-        "KEYS_TABLE",
-        "ARCHIVE_BUCKET",
-        "EVENT_QUEUE_URL",
-        "DEAD_LETTER_QUEUE_URL",
-    ];
+    let names = ["LEDGER_TABLE", "METER_TABLE", "SPACES_TABLE", "KEYS_TABLE", "RECEIPTS_TABLE", "EVENT_QUEUE_URL"];
     let mut function = Command::new(env!("CARGO_BIN_EXE_tollgate-front-door"))
         .envs(names.map(|name| (format!("TOLLGATE_{name}"), "unused")))
-        .env("CLICKHOUSE_URL", "http://127.0.0.1:1")
+        .env_remove("CLICKHOUSE_URL")
         .env("AWS_LAMBDA_RUNTIME_API", address.to_string())
         .env("AWS_LAMBDA_FUNCTION_NAME", "f")
         .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128")

@@ -15,8 +15,8 @@ use tollgate_front_door::live::LivePorts;
 use tollgate_front_door::router::router;
 use tollgate_front_door::serve::{LAMBDA_MARKER, serve_lambda, serve_local};
 use tollgate_stores::clock::SystemClock;
-use tollgate_stores::config::{Env, StoreConfig};
-use tollgate_stores::connect::Stores;
+use tollgate_stores::config::{Env, IntakeStoreConfig};
+use tollgate_stores::connect::IntakeStores;
 use tollgate_stores::logging::log_to_stderr;
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -35,12 +35,12 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Failure> {
     let mut env = Env::of_process();
-    let settings = (StoreConfig::from_env(&mut env), FrontDoorConfig::from_env(&mut env));
+    let settings = (IntakeStoreConfig::from_env(&mut env), FrontDoorConfig::from_env(&mut env));
     let listen = env.text("TOLLGATE_LISTEN").unwrap_or_else(|| "127.0.0.1:8787".to_owned());
     let on_lambda = env.text(LAMBDA_MARKER).is_some();
     let (stores, config) = env.finish(settings)?;
     let server = config.server.clone();
-    let router = router(LivePorts::new(Stores::connect(&stores).await?, SystemClock), config);
+    let router = router(LivePorts::new(IntakeStores::connect(&stores).await?, SystemClock), config);
     if on_lambda { serve_lambda(router).await } else { serve_socket(router, &listen, &server).await }
 }
 

@@ -15,7 +15,7 @@ const fn secs(seconds: u64) -> Duration {
 #[tokio::test]
 async fn every_bad_key_has_its_own_error_and_queues_nothing() {
     let world = World::new();
-    world.add_key(&key(1), &[Scope::Read, Scope::Admin], None);
+    world.add_key(&key(1), &[Scope::Read], None);
     world.add_key(&key(2), &[Scope::Ingest], Some("2026-11-30T12:00:00Z"));
     let router = world.router(FrontDoorConfig::default());
     let bearer = |byte: u8| format!("Bearer {}", key(byte).expose());

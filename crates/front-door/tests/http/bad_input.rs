@@ -120,6 +120,107 @@ async fn bottomless_nesting_is_refused_at_any_depth() {
 }
 
 #[tokio::test]
+async fn each_limit_is_told_with_its_value_its_place_and_its_event_before_anything_is_parsed() {
+    let members: Vec<String> = (0..1_001).map(|n| format!("\"{n}\":0")).collect();
+    for (value, code, told) in [
+        (format!("{}1{}", "[".repeat(70), "]".repeat(70)), "nested_too_deep", "64"),
+        (format!("{{{}}}", members.join(",")), "too_many_members", "1000"),
+        (format!("[{}]", vec!["0"; 10_002].join(",")), "too_many_items", "10000"),
+        (format!("\"{}\"", "x".repeat(196_609)), "string_too_long", "196608"),
+    ] {
+        // What follows is no JSON, and nobody looks.
+        for (index, body) in [(0, with("properties", &value)), (1, format!("[{EVENT},{}", with("properties", &value)))]
+        {
+            let answer = answer_to(body).await;
+            assert_eq!((answer.status, answer.code()), (400, "body_too_complex"), "{code}");
+            let problem = &answer.body["problems"][0];
+            assert_eq!((&problem["code"], &problem["index"]), (&json!(code), &json!(index)));
+            let text = problem["problem"].as_str().unwrap();
+            assert!(text.contains(told) && text.contains("at byte "), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_that_a_client_can_send_is_answered_with_a_server_error() {
+    let nasty: [&[u8]; 20] = [
+        b"",
+        b"\0",
+        b"\xef\xbb\xbf{}",
+        b"\xff\xfe{\0}\0",
+        b"\xed\xa0\x80",
+        b"[[[[",
+        b"]",
+        b"}{",
+        b"\"",
+        b"\"\\",
+        b"\"\\u",
+        b"{\"\":\"\"}",
+        b"{\"a\"",
+        b"[,]",
+        b"-",
+        b"1e99999",
+        b"-0",
+        b"{\"meter\":{\"meter\":[]}}",
+        b"[null,[],{},\"\",0,true]",
+        b"{\"quantity\":-9223372036854775809,\"occurredAt\":\"9999-99-99T99:99:99.999+99:99\"}",
+    ];
+    let names = [
+        "content-type",
+        "content-encoding",
+        "content-length",
+        "ce-specversion",
+        "ce-id",
+        "ce-source",
+        "ce-type",
+        "ce-subject",
+        "ce-time",
+        "ce-quantity",
+        "ce-data",
+        "ce-",
+        "traceparent",
+        "x-request-id",
+        "tollgate-submission-id",
+        "accept",
+        "expect",
+        "te",
+    ];
+    let values: [&[u8]; 10] = [
+        b"",
+        b"1.0",
+        b"application/json",
+        b"application/cloudevents+json",
+        b"application/cloudevents-batch+json",
+        b"\xff",
+        b"%",
+        b"%ff%00",
+        b"\"",
+        b"999999999999999999999999",
+    ];
+    let world = World::new();
+    let router = world.router(FrontDoorConfig::default());
+    for body in nasty {
+        for name in names {
+            for value in values {
+                for query in ["", "?partial=true", "?partial=%ff&&==&%", "?%00"] {
+                    let mut request = post(body.to_vec());
+                    *request.uri_mut() = format!("/v1/events{query}").parse().unwrap();
+                    request.headers_mut().insert(name, http::HeaderValue::from_bytes(value).unwrap());
+                    let answer = ask(&router, request).await;
+                    assert!(
+                        (400..500).contains(&answer.status),
+                        "{body:?} {name}: {value:?} {query}: {}",
+                        answer.status
+                    );
+                    assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+                }
+            }
+        }
+    }
+    assert_eq!(world.sent(), []);
+}
+
+#[tokio::test]
 async fn one_answer_tells_every_problem_of_every_event() {
     let bad = r#"{"meter":7,"subject":"s","occurredAt":"2026-02-30T00:00:00Z","quantity":9223372036854775808,"properties":{"a":1,"a":2}}"#;
     let answer = answer_to(format!("[{bad},{EVENT},{}]", with("quantity", "0"))).await;
@@ -177,7 +278,11 @@ async fn the_body_s_kind_is_checked_before_it_is_read() {
         ("content-type", Some("application/jsonl"), 415),
         ("content-type", Some("\u{e9}"), 415),
         ("content-encoding", Some("identity"), 202),
+        ("content-encoding", Some("Identity"), 202),
         ("content-encoding", Some("gzip"), 415),
+        ("content-encoding", Some("identity, br"), 415),
+        ("content-encoding", Some("zstd"), 415),
+        ("content-encoding", Some(""), 415),
     ] {
         let mut request = post(EVENT);
         request.headers_mut().remove(name);

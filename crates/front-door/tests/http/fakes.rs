@@ -14,13 +14,15 @@ use lambda_http::tower::ServiceExt as _;
 use serde_json::Value;
 use tollgate_domain::envelope::Envelope;
 use tollgate_domain::identity::Fingerprint;
-use tollgate_domain::key::{ApiKey, KeyHash, KeyRecord, Scope};
-use tollgate_domain::ledger::{Checkpoint, EventKey, NewClaim, Rejection};
+use tollgate_domain::key::{ApiKey, KeyHash, KeyRecord, ListedKey, Scope};
+use tollgate_domain::ledger::{Checkpoint, EventKey, LedgerItem, NewClaim, Rejection};
 use tollgate_domain::period::PeriodMonth;
 use tollgate_domain::plan::{Limit, SpaceRecord};
 use tollgate_domain::ports::{
-    Billing, Clock, Conditional, Consumption, Freshness, Image, Intake, Keys, Ledger, PortError, PortResult, Spaces,
+    Billing, Clock, Conditional, Consumption, EventLookup, Freshness, Image, Intake, Keys, Ledger, PlusUsage,
+    PortError, PortResult, Receipts, Spaces,
 };
+use tollgate_domain::receipt::{CommandReceipt, NewReceipt, Owner, Progress, ReceiptKey, StoredAnswer, expiry_s};
 use tollgate_domain::space::SpaceId;
 use tollgate_domain::time::UtcMillis;
 use tollgate_front_door::config::FrontDoorConfig;
@@ -45,6 +47,9 @@ pub(crate) struct State {
     pub(crate) keys: BTreeMap<KeyHash, KeyRecord>,
     pub(crate) keys_mood: Mood,
     pub(crate) key_reads: usize,
+    /// Uses that were noted, with their spacing in milliseconds.
+    pub(crate) touches: Vec<(KeyHash, i64)>,
+    pub(crate) touch_mood: Mood,
     pub(crate) space: Option<SpaceRecord>,
     pub(crate) spaces_mood: Mood,
     pub(crate) space_reads: Vec<Freshness>,
@@ -54,6 +59,17 @@ pub(crate) struct State {
     pub(crate) known: BTreeSet<String>,
     pub(crate) ledger_mood: Mood,
     pub(crate) ledger_reads: usize,
+    /// What a look at one event finds.
+    pub(crate) items: BTreeMap<EventKey, LedgerItem>,
+    pub(crate) receipts: BTreeMap<ReceiptKey, CommandReceipt>,
+    pub(crate) receipts_mood: Mood,
+    pub(crate) finish_mood: Mood,
+    /// What ClickHouse counts for a Plus space; `None` where it is not configured.
+    pub(crate) plus: Option<u64>,
+    pub(crate) plus_mood: Mood,
+    pub(crate) queue_probes: usize,
+    /// Milliseconds by which the clock is ahead of [`NOW`].
+    pub(crate) ahead_ms: i64,
     pub(crate) queue_mood: Mood,
     /// Texts of messages that the queue does not take.
     pub(crate) refused_messages: BTreeSet<String>,
@@ -73,6 +89,12 @@ impl World {
         world
     }
 
+    /// The same, of a space of one's own.
+    pub(crate) fn add_key_of(&self, space: &str, key: &ApiKey, scopes: &[Scope]) {
+        self.add_key(key, scopes, None);
+        self.with(|state| state.keys.get_mut(&key.hash()).unwrap().space = SpaceId::parse(space).unwrap());
+    }
+
     pub(crate) fn add_key(&self, key: &ApiKey, scopes: &[Scope], revoked_at: Option<&str>) {
         let record = KeyRecord {
             space: SpaceId::parse("acme").unwrap(),
@@ -80,6 +102,7 @@ impl World {
             created_at: UtcMillis::EPOCH,
             revoked_at: revoked_at.map(|text| UtcMillis::parse(text).unwrap()),
             label: "test".to_owned(),
+            last_used_at: None,
         };
         self.with(|state| state.keys.insert(key.hash(), record));
     }
@@ -115,6 +138,68 @@ impl Keys for World {
             (state.keys_mood, state.keys.get(hash).cloned())
         });
         in_mood(mood, found).await
+    }
+    async fn list(&self, space: &SpaceId) -> PortResult<Vec<ListedKey>> {
+        let listed = |(hash, record): (&KeyHash, &KeyRecord)| ListedKey { hash: hash.clone(), record: record.clone() };
+        let (mood, keys) = self.with(|state| {
+            (state.keys_mood, state.keys.iter().filter(|(_, record)| record.space == *space).map(listed).collect())
+        });
+        in_mood(mood, keys).await
+    }
+    async fn touch(&self, hash: &KeyHash, spacing_ms: i64, now: UtcMillis) -> PortResult<bool> {
+        let mood = self.with(|state| {
+            state.touches.push((hash.clone(), spacing_ms));
+            state.touch_mood
+        });
+        in_mood(mood, ()).await?;
+        Ok(self.with(|state| state.keys.get_mut(hash).map(|record| record.last_used_at = Some(now))).is_some())
+    }
+}
+
+impl Receipts for World {
+    async fn begin(&self, new: &NewReceipt) -> PortResult<Option<CommandReceipt>> {
+        let mood = self.with(|state| state.receipts_mood);
+        in_mood(mood, ()).await?;
+        self.with(|state| match state.receipts.get(&new.key) {
+            standing if new.may_replace(standing) => {
+                state.receipts.insert(new.key.clone(), new.clone().into_receipt());
+                Ok(None)
+            }
+            standing => Ok(standing.cloned()),
+        })
+    }
+    async fn finish(&self, key: &ReceiptKey, owner: &Owner, answer: &StoredAnswer, now: UtcMillis) -> PortResult<bool> {
+        let mood = self.with(|state| state.finish_mood);
+        in_mood(mood, ()).await?;
+        self.with(|state| {
+            let Some(receipt) = state.receipts.get_mut(key).filter(|receipt| receipt.owner == *owner) else {
+                return Ok(false);
+            };
+            receipt.progress = Progress::Done(answer.clone());
+            receipt.expires_at_s = expiry_s(now);
+            Ok(true)
+        })
+    }
+    async fn release(&self, key: &ReceiptKey, owner: &Owner) -> PortResult<bool> {
+        let mood = self.with(|state| state.receipts_mood);
+        in_mood(mood, ()).await?;
+        self.with(|state| match state.receipts.get_mut(key).filter(|receipt| receipt.owner == *owner) {
+            Some(CommandReceipt { progress: Progress::Running { lease_until }, .. }) => {
+                *lease_until = UtcMillis::EPOCH;
+                Ok(true)
+            }
+            _ => Ok(false),
+        })
+    }
+}
+
+impl PlusUsage for World {
+    async fn count_plus(&self, _: &SpaceId, month: PeriodMonth) -> PortResult<u64> {
+        let (mood, count) = self.with(|state| {
+            state.counted.push(month);
+            (state.plus_mood, state.plus.unwrap())
+        });
+        in_mood(mood, count).await
     }
 }
 
@@ -152,11 +237,14 @@ impl Ledger for World {
         unreachable!("the front door never claims")
     }
     async fn read(&self, key: &EventKey) -> PortResult<Image> {
-        let (mood, known) = self.with(|state| {
+        let (mood, item) = self.with(|state| {
             state.ledger_reads += 1;
-            (state.ledger_mood, state.known.contains(key.id.as_str()))
+            let unreadable = || Image::Unreadable("of a later version".to_owned());
+            let image = state.items.get(key).map(|item| Image::Item(Box::new(item.clone())));
+            let image = image.or_else(|| state.known.contains(key.id.as_str()).then(unreadable));
+            (state.ledger_mood, image.unwrap_or(Image::Absent))
         });
-        in_mood(mood, if known { Image::Unreadable("of a later version".to_owned()) } else { Image::Absent }).await
+        in_mood(mood, item).await
     }
     async fn mark_inserted(&self, _: &EventKey, _: UtcMillis) -> PortResult<Conditional> {
         unreachable!("the front door never marks")
@@ -169,6 +257,19 @@ impl Ledger for World {
     }
     async fn record_conflict(&self, _: &EventKey, _: &Fingerprint, _: UtcMillis) -> PortResult<Conditional> {
         unreachable!("the front door never records conflicts")
+    }
+}
+
+impl EventLookup for World {
+    async fn read_many(&self, keys: &[EventKey]) -> PortResult<Vec<Image>> {
+        let (mood, images) = self.with(|state| {
+            state.ledger_reads += 1;
+            let unreadable = || Image::Unreadable("of a later version".to_owned());
+            let image =
+                |key: &EventKey| if state.known.contains(key.id.as_str()) { unreadable() } else { Image::Absent };
+            (state.ledger_mood, keys.iter().map(image).collect())
+        });
+        in_mood(mood, images).await
     }
 }
 
@@ -187,11 +288,18 @@ impl Intake for World {
         };
         self.with(|state| messages.iter().map(|message| send(state, message)).collect())
     }
+    async fn probe(&self) -> PortResult<()> {
+        let mood = self.with(|state| {
+            state.queue_probes += 1;
+            state.queue_mood
+        });
+        in_mood(mood, ()).await
+    }
 }
 
 impl Clock for World {
     fn now(&self) -> UtcMillis {
-        UtcMillis::parse(NOW).unwrap()
+        UtcMillis::parse(NOW).unwrap().saturating_add_ms(self.with(|state| state.ahead_ms))
     }
 }
 
@@ -200,6 +308,8 @@ impl FrontDoorPorts for World {
     type Spaces = Self;
     type Billing = Self;
     type Ledger = Self;
+    type Receipts = Self;
+    type PlusUsage = Self;
     type Intake = Self;
     type Clock = Self;
 
@@ -215,6 +325,12 @@ impl FrontDoorPorts for World {
     fn ledger(&self) -> &Self {
         self
     }
+    fn receipts(&self) -> &Self {
+        self
+    }
+    fn plus_usage(&self) -> Option<&Self> {
+        self.with(|state| state.plus.is_some()).then_some(self)
+    }
     fn intake(&self) -> &Self {
         self
     }
@@ -225,6 +341,11 @@ impl FrontDoorPorts for World {
 
 pub(crate) fn key(byte: u8) -> ApiKey {
     ApiKey::from_random([byte; 32])
+}
+
+/// A `GET` of `path` with `key`.
+pub(crate) fn get_as(key: &ApiKey, path: &str) -> Request<Body> {
+    Request::get(path).header("authorization", format!("Bearer {}", key.expose())).body(Body::empty()).unwrap()
 }
 
 /// A `POST /v1/events` with the key of [`World::new`].

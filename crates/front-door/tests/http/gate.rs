@@ -112,8 +112,10 @@ async fn a_retry_of_an_event_that_the_ledger_knows_is_never_told_402() {
     assert_eq!(ask(&router, post(EVENT)).await.status, 202);
     let other = EVENT.replace("cus_01", "cus_02");
     assert_eq!(ask(&router, post(other.clone())).await.status, 402);
-    // One call is one decision: a known event takes the others with it, and the worker decides on each.
+    // A whole call is one decision: a known event takes the others with it, and the worker decides on each.
+    let before = world.with(|state| state.ledger_reads);
     assert_eq!(ask(&router, post(format!("[{other},{EVENT}]"))).await.status, 202);
+    assert_eq!(world.with(|state| state.ledger_reads), before + 1, "one question for all events");
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,14 @@
 mod accepting;
 mod authentication;
 mod bad_input;
+mod cloudevents;
 mod fakes;
 mod gate;
+mod keys;
+mod partial;
+mod ready;
+mod receipts;
 mod sdk;
 mod serving;
+mod status;
+mod usage;

@@ -14,10 +14,18 @@ pub(crate) async fn start(
     world: &World,
     server: ServerConfig,
 ) -> (std::net::SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
+    start_as(world, FrontDoorConfig::default(), server).await
+}
+
+pub(crate) async fn start_as(
+    world: &World,
+    config: FrontDoorConfig,
+    server: ServerConfig,
+) -> (std::net::SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = CancellationToken::new();
-    let (router, token) = (world.router(FrontDoorConfig::default()), shutdown.clone());
+    let (router, token) = (world.router(config), shutdown.clone());
     let served = tokio::spawn(async move { serve_local(listener, router, &server, token).await });
     (address, shutdown, served)
 }

@@ -1,0 +1,73 @@
+//! `GET /v1/keys`: the space's keys, without their secrets.
+
+use http::Uri;
+use serde::Serialize;
+use tokio::time::timeout;
+use tollgate_domain::key::{ListedKey, Scope};
+use tollgate_domain::ports::Keys;
+use tollgate_domain::space::SpaceId;
+use tollgate_domain::time::UtcMillis;
+
+use crate::answer::{ErrorKind, Refusal};
+use crate::config::ReadsConfig;
+use crate::ports::FrontDoorPorts;
+use crate::query::Query;
+
+/// A space's keys, oldest first; one that was made seconds ago may be missing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct KeyList {
+    /// Whose.
+    pub space: SpaceId,
+    /// The keys, revoked ones too.
+    pub keys: Vec<KeyEntry>,
+}
+
+/// What is told of a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyEntry {
+    /// The first 16 hex digits of the key's hash: names it, opens nothing.
+    pub key_id: String,
+    /// Its owner's name for it.
+    pub label: String,
+    /// What it may do.
+    pub scopes: Vec<&'static str>,
+    /// When it was made.
+    pub created_at: String,
+    /// When it was last used, to the hour or so.
+    pub last_used_at: Option<String>,
+    /// From when on it is refused; may lie in the future.
+    pub revoked_at: Option<String>,
+}
+
+impl From<ListedKey> for KeyEntry {
+    fn from(key: ListedKey) -> Self {
+        let ListedKey { hash, record } = key;
+        let told = |instant: Option<UtcMillis>| instant.map(|instant| instant.to_string());
+        Self {
+            key_id: hash.id().as_str().to_owned(),
+            label: record.label,
+            scopes: record.scopes.iter().copied().map(Scope::as_str).collect(),
+            created_at: record.created_at.to_string(),
+            last_used_at: told(record.last_used_at),
+            revoked_at: told(record.revoked_at),
+        }
+    }
+}
+
+/// The keys of the caller's space; 503 when the table gives no answer.
+pub(crate) async fn list_keys<P: FrontDoorPorts>(
+    ports: &P,
+    config: &ReadsConfig,
+    space: SpaceId,
+    uri: &Uri,
+) -> Result<KeyList, Refusal> {
+    Query::of(uri).finish()?;
+    let failure = match timeout(config.timeout, ports.keys().list(&space)).await {
+        Ok(Ok(keys)) => return Ok(KeyList { space, keys: keys.into_iter().map(KeyEntry::from).collect() }),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "no answer in time".to_owned(),
+    };
+    tracing::error!(%space, error = failure, "the keys cannot be listed");
+    Err(Refusal::new(ErrorKind::KeysUnavailable))
+}
