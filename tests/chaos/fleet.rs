@@ -86,7 +86,7 @@ impl Fleet {
 
     async fn start_worker(&self, place: &Place) -> anyhow::Result<()> {
         let Self { engines, program, queues, settings, .. } = self;
-        let child = program.start_worker(engines, queues, &place.proxy, settings, &place.log)?;
+        let child = program.start_worker(engines, queues, &place.proxy.endpoints, settings, &place.log)?;
         Ok(place.victim.replace(child).await?)
     }
 

@@ -5,7 +5,6 @@
 mod fleet;
 mod run;
 mod size;
-mod tenants;
 mod trouble;
 
 pub use run::{Report, run};

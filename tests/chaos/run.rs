@@ -13,11 +13,11 @@ use tollgate_stores::clock::SystemClock;
 use super::Size;
 use super::fleet::Fleet;
 use super::size::Bounds;
-use super::tenants::Tenants;
 use super::trouble::Troubles;
 use crate::auditor::{Finding, Kind, audit};
 use crate::live::{ClickHouseServer, Engines, Program, Queues, snapshot};
 use crate::sent::{Sent, by_key};
+use crate::tenants::Tenants;
 use crate::traffic::Traffic;
 
 /// Waves in which the traffic is sent: spread over the kills, so that each kill meets traffic.
@@ -67,7 +67,7 @@ pub async fn run(
 ) -> anyhow::Result<Report> {
     let start = Instant::now();
     let bounds = size.bounds();
-    let tenants = Tenants::new(bounds.spaces, bounds.events)?;
+    let tenants = Tenants::new("chaos", bounds.spaces, bounds.events)?;
     tenants.register(engines).await?;
     let envelopes = Traffic {
         seed,

@@ -1,20 +1,29 @@
 //! What the suite runs on: stores, and the one fact that no port would write.
 
 use tollgate_domain::identity::{EventId, Fingerprint};
+use tollgate_domain::key::{KeyHash, KeyRecord};
 use tollgate_domain::ledger::{EventKey, LedgerItem, NewClaim};
 use tollgate_domain::period::PeriodMonth;
-use tollgate_domain::ports::{Billing, Conditional, Image, Ledger};
+use tollgate_domain::ports::{Billing, Conditional, EventLookup, Image, Keys, Ledger, PlusUsage, Receipts, Rows};
 use tollgate_domain::space::SpaceId;
 use tollgate_domain::time::UtcMillis;
 
 /// Stores to run the suite on, with a space that nobody else uses.
 pub(crate) trait Bench {
-    type Ledger: Ledger;
+    type Ledger: Ledger + EventLookup;
     type Billing: Billing;
+    type Keys: Keys;
+    type Receipts: Receipts;
+    type Rows: Rows + PlusUsage;
 
     fn ledger(&self) -> &Self::Ledger;
     fn billing(&self) -> &Self::Billing;
+    fn keys(&self) -> &Self::Keys;
+    fn receipts(&self) -> &Self::Receipts;
+    fn rows(&self) -> &Self::Rows;
     fn space(&self) -> &SpaceId;
+    /// Stores a new key.
+    async fn add_key(&self, hash: &KeyHash, record: &KeyRecord);
     /// Sets the item's quarantines, the last of them at instant 0, past every condition.
     async fn set_quarantines(&self, key: &EventKey, count: u64);
 

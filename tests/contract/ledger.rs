@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures_util::future::join_all;
 use tollgate_domain::ledger::{Attention, LedgerItem, NewClaim, Status};
 use tollgate_domain::plan::BilledAs;
-use tollgate_domain::ports::{Billing, Conditional, Image, Ledger};
+use tollgate_domain::ports::{Billing, Conditional, EventLookup, Image, Ledger};
 
 use crate::bench::{Bench, at, claim, fingerprint};
 use crate::billing::{PLUS_INACTIVE, stamped};
@@ -124,4 +124,21 @@ pub(crate) async fn a_conflict_leaves_a_higher_reason_for_attention_alone(on: &i
     let answer = on.ledger().record_conflict(&item.key, &fingerprint(2), at(9)).await;
     assert_eq!(answer, Ok(Conditional::Applied));
     assert_eq!(on.item(&item.key).await.attention, Some(Attention::Uninsertable));
+}
+
+pub(crate) async fn a_look_at_many_events_tells_of_each_what_a_read_would_in_the_order_of_the_keys(on: &impl Bench) {
+    for number in [7, 130, 255] {
+        on.claimed(number).await;
+    }
+    assert_eq!(on.ledger().record_conflict(&on.key(130), &fingerprint(2), at(1)).await, Ok(Conditional::Applied));
+    assert_eq!(on.ledger().read_many(&[]).await, Ok(Vec::new()));
+    // More keys than one request takes, backwards, and one of them three times over.
+    let numbers = (0..=255).rev().chain([7, 7, 0]);
+    let keys: Vec<_> = numbers.map(|number| on.key(number)).collect();
+    let told = on.ledger().read_many(&keys).await.unwrap();
+    assert_eq!(told.len(), keys.len());
+    for (key, image) in keys.iter().zip(&told) {
+        assert_eq!(on.ledger().read(key).await.as_ref(), Ok(image), "{key}");
+    }
+    assert_eq!(told.iter().filter(|image| matches!(image, Image::Item(_))).count(), 5);
 }

@@ -9,10 +9,13 @@ mod bench;
 mod billing;
 #[path = "../end_to_end/engines.rs"]
 mod engines;
+mod keys;
 mod ledger;
 mod live;
 mod memory;
 mod quarantine;
+mod receipts;
+mod usage;
 
 /// Makes each case a test on both benches.
 macro_rules! on_both_benches {
@@ -48,7 +51,8 @@ on_both_benches! {
         a_conflict_without_an_item_is_refused_and_makes_none
         a_conflict_that_comes_twice_is_kept_once
         a_conflict_leaves_what_was_decided_alone
-        a_conflict_leaves_a_higher_reason_for_attention_alone;
+        a_conflict_leaves_a_higher_reason_for_attention_alone
+        a_look_at_many_events_tells_of_each_what_a_read_would_in_the_order_of_the_keys;
     billing:
         a_consumption_moves_counter_and_checkpoint_together
         a_full_month_moves_neither_and_hands_back_its_count
@@ -84,6 +88,30 @@ on_both_benches! {
         an_event_is_given_up_at_the_maximum
         an_event_that_nobody_billed_is_not_given_up
         a_closed_event_is_not_given_up;
+    keys:
+        a_space_lists_its_own_keys_oldest_first
+        a_use_is_noted_once_in_a_spacing
+        a_use_of_a_key_that_is_gone_makes_no_entry;
+    receipts:
+        a_command_is_begun_once_and_the_others_get_the_receipt_that_stands
+        commands_begun_in_a_race_are_run_once
+        an_answer_is_kept_and_handed_to_whoever_comes
+        what_has_expired_is_replaced_though_it_was_not_deleted
+        an_abandoned_command_is_taken_over_by_the_same_request
+        an_abandoned_command_is_not_taken_over_by_another_request
+        whoever_was_taken_over_keeps_no_answer
+        an_answer_whose_writing_is_repeated_is_kept_the_same
+        nothing_is_finished_or_released_without_a_receipt
+        a_released_command_runs_again_at_once
+        whoever_was_taken_over_releases_nothing
+        an_answer_is_not_released;
+    usage:
+        plus_usage_is_the_month_s_events_that_were_billed_as_plus_each_once;
+}
+
+#[tokio::test]
+async fn of_two_revocations_the_earlier_one_holds_and_a_key_that_is_gone_has_none() {
+    keys::of_two_revocations_the_earlier_one_holds_and_a_key_that_is_gone_has_none(&live::Live::new().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,8 +1,9 @@
 //! The suite on the twins in memory.
 
+use tollgate_domain::key::{KeyHash, KeyRecord};
 use tollgate_domain::ledger::EventKey;
 use tollgate_domain::space::SpaceId;
-use tollgate_tests::memory::{MemoryBilling, MemoryLedger, World};
+use tollgate_tests::memory::{MemoryBilling, MemoryKeys, MemoryLedger, MemoryReceipts, MemoryRows, World};
 
 use crate::bench::{Bench, at};
 
@@ -10,6 +11,9 @@ pub(crate) struct Memory {
     world: World,
     ledger: MemoryLedger,
     billing: MemoryBilling,
+    keys: MemoryKeys,
+    receipts: MemoryReceipts,
+    rows: MemoryRows,
     space: SpaceId,
 }
 
@@ -18,13 +22,17 @@ impl Memory {
     pub(crate) async fn new() -> Self {
         let world = World::new();
         let (ledger, billing) = (world.ledger(), world.billing());
-        Self { world, ledger, billing, space: SpaceId::parse("acme").unwrap() }
+        let (keys, receipts, rows) = (world.keys(), world.receipts(), world.rows());
+        Self { world, ledger, billing, keys, receipts, rows, space: SpaceId::parse("acme").unwrap() }
     }
 }
 
 impl Bench for Memory {
     type Ledger = MemoryLedger;
     type Billing = MemoryBilling;
+    type Keys = MemoryKeys;
+    type Receipts = MemoryReceipts;
+    type Rows = MemoryRows;
 
     fn ledger(&self) -> &Self::Ledger {
         &self.ledger
@@ -32,6 +40,22 @@ impl Bench for Memory {
 
     fn billing(&self) -> &Self::Billing {
         &self.billing
+    }
+
+    fn keys(&self) -> &Self::Keys {
+        &self.keys
+    }
+
+    fn receipts(&self) -> &Self::Receipts {
+        &self.receipts
+    }
+
+    fn rows(&self) -> &Self::Rows {
+        &self.rows
+    }
+
+    async fn add_key(&self, hash: &KeyHash, record: &KeyRecord) {
+        self.world.with(|state| state.keys.insert(hash.clone(), record.clone()));
     }
 
     fn space(&self) -> &SpaceId {

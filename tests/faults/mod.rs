@@ -6,7 +6,9 @@
 mod answer;
 mod chance;
 mod edge;
+mod forward;
 mod proxy;
+mod relay;
 mod script;
 #[cfg(test)]
 mod tests;
@@ -17,7 +19,8 @@ use std::sync::Arc;
 
 pub use chance::Chance;
 pub use edge::Edge;
-pub use proxy::{Proxy, Upstreams};
+pub use proxy::{Endpoints, Proxy, Upstreams};
+pub use relay::{Fate, Relay};
 pub use script::{Rule, Script};
 pub use victim::Victim;
 pub use wire_effect::{Engine, WireEffect};

@@ -3,25 +3,20 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt as _;
+use hyper::Request;
 use hyper::body::{Bytes, Incoming};
 use hyper::http::request::Parts;
 use hyper::service::service_fn;
-use hyper::{Request, Response, Uri};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::answer::answer;
+use super::forward::{Answer, Forward, lost};
 use super::{Edge, Faults, Strike, Victim, WireEffect};
-
-/// Shorter than any engine keeps an idle connection: a connection that just closed would be a fault nobody asked for.
-const POOL_IDLE: Duration = Duration::from_secs(2);
 
 /// Where the engines are, as `host:port`.
 #[derive(Debug, Clone)]
@@ -32,12 +27,19 @@ pub struct Upstreams {
     pub clickhouse: String,
 }
 
+/// What a worker takes for its engines.
+#[derive(Debug, Clone)]
+pub struct Endpoints {
+    /// What it takes for AWS.
+    pub aws_url: String,
+    /// What it takes for ClickHouse.
+    pub clickhouse_url: String,
+}
+
 /// A proxy of one worker. It stops when it is dropped.
 pub struct Proxy {
-    /// What the worker takes for AWS.
-    pub aws_url: String,
-    /// What the worker takes for ClickHouse.
-    pub clickhouse_url: String,
+    /// Where it listens.
+    pub endpoints: Endpoints,
     listening: [JoinHandle<()>; 2],
     /// Struck calls that are not over yet.
     open: watch::Sender<usize>,
@@ -45,39 +47,32 @@ pub struct Proxy {
 
 /// How a request's effect is told.
 type Name = fn(&Parts, &[u8]) -> Option<WireEffect>;
-type Answer = io::Result<Response<Full<Bytes>>>;
 
 /// One engine's side of the proxy.
 #[derive(Clone)]
 struct Side {
-    upstream: String,
+    forward: Forward,
     name: Name,
     faults: Faults,
     victim: Arc<Victim>,
     open: watch::Sender<usize>,
-    client: Client<HttpConnector, Full<Bytes>>,
 }
 
 impl Proxy {
     /// Starts a proxy on two free ports of loopback. Kills take the `victim`.
     pub async fn start(upstreams: &Upstreams, faults: &Faults, victim: &Arc<Victim>) -> io::Result<Self> {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        let client = Client::builder(TokioExecutor::new()).pool_idle_timeout(POOL_IDLE).build(connector);
         let open = watch::Sender::new(0);
         let side = |upstream: &String, name: Name| Side {
-            upstream: upstream.clone(),
+            forward: Forward::to(upstream),
             name,
             faults: faults.clone(),
             victim: Arc::clone(victim),
             open: open.clone(),
-            client: client.clone(),
         };
         let (aws, aws_task) = listen(side(&upstreams.aws, WireEffect::of_aws)).await?;
         let (clickhouse, clickhouse_task) = listen(side(&upstreams.clickhouse, WireEffect::of_clickhouse)).await?;
         Ok(Self {
-            aws_url: format!("http://{aws}"),
-            clickhouse_url: format!("http://{clickhouse}"),
+            endpoints: Endpoints { aws_url: format!("http://{aws}"), clickhouse_url: format!("http://{clickhouse}") },
             listening: [aws_task, clickhouse_task],
             open,
         })
@@ -118,8 +113,8 @@ async fn serve(stream: TcpStream, side: Side) {
 async fn handle(request: Request<Incoming>, side: Side) -> Answer {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-    let Some(effect) = (side.name)(&parts, &body) else { return side.forward(parts, body).await };
-    let Some(strike) = side.faults.next(effect) else { return side.forward(parts, body).await };
+    let Some(effect) = (side.name)(&parts, &body) else { return side.forward.call(parts, body).await };
+    let Some(strike) = side.faults.next(effect) else { return side.forward.call(parts, body).await };
     side.open.send_modify(|open| *open += 1);
     // A task of its own: this future is dropped when the client gives up or dies, and the call must go on all the same.
     let struck = tokio::spawn(async move {
@@ -140,20 +135,20 @@ impl Side {
                 return answer(effect, strike.edge).ok_or_else(lost);
             }
             Edge::AnswerLost => {
-                let _ = self.forward(parts, body).await;
+                let _ = self.forward.call(parts, body).await;
                 pause().await;
             }
             Edge::Late(delay) => {
                 pause().await;
                 tokio::time::sleep(delay).await;
-                return self.forward(parts, body).await;
+                return self.forward.call(parts, body).await;
             }
             Edge::Stalled(delay) => {
                 pause().await;
                 tokio::time::sleep(delay).await;
             }
             Edge::StalledAfter(delay) => {
-                let _ = self.forward(parts, body).await;
+                let _ = self.forward.call(parts, body).await;
                 pause().await;
                 tokio::time::sleep(delay).await;
             }
@@ -162,33 +157,15 @@ impl Side {
                 pause().await;
             }
             Edge::KilledAfter => {
-                let _ = self.forward(parts, body).await;
+                let _ = self.forward.call(parts, body).await;
                 self.victim.kill().await?;
                 pause().await;
             }
             Edge::Held => {
                 pause().await;
-                return self.forward(parts, body).await;
+                return self.forward.call(parts, body).await;
             }
         }
         Err(lost())
     }
-
-    async fn forward(&self, mut parts: Parts, body: Bytes) -> Answer {
-        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-        parts.uri = format!("http://{}{path}", self.upstream).parse::<Uri>().map_err(io::Error::other)?;
-        // The body is whole here: its length replaces whatever framing it came in.
-        parts.headers.remove("transfer-encoding");
-        parts.headers.remove("content-length");
-        let answer =
-            self.client.request(Request::from_parts(parts, Full::new(body))).await.map_err(io::Error::other)?;
-        let (mut parts, body) = answer.into_parts();
-        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-        parts.headers.remove("transfer-encoding");
-        Ok(Response::from_parts(parts, Full::new(body)))
-    }
-}
-
-fn lost() -> io::Error {
-    io::ErrorKind::ConnectionReset.into()
 }

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod cloudevents;
+mod seeds;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
@@ -13,6 +16,7 @@ use tollgate_domain::space::SpaceId;
 use tollgate_domain::time::UtcMillis;
 use tollgate_tests::expected::Expected;
 use tollgate_tests::input::read_lines;
+use tollgate_tests::properties::is_same;
 use tollgate_tests::sent::by_key;
 use tollgate_tests::spelling::spell;
 use tollgate_tests::strategies::{envelope, event_value, json_value};
@@ -24,21 +28,6 @@ fn now() -> UtcMillis {
 
 fn event(value: &Value) -> Event {
     Event::from_value(value, now()).unwrap()
-}
-
-/// Whether two values are one: a number is the double nearest to its text, whichever way it is written.
-fn is_same(left: &Value, right: &Value) -> bool {
-    match (left, right) {
-        (Value::Number(left), Value::Number(right)) => left.as_f64() == right.as_f64(),
-        (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| is_same(left, right))
-        }
-        (Value::Object(left), Value::Object(right)) => {
-            left.len() == right.len()
-                && left.iter().all(|(key, value)| right.get(key).is_some_and(|other| is_same(value, other)))
-        }
-        _ => left == right,
-    }
 }
 
 /// Another value than this one, by one change somewhere in it.

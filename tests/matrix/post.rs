@@ -34,7 +34,8 @@ impl Post {
 
     /// Starts a worker, in the place of one that died.
     pub(super) async fn start(&self, bench: &Bench, queues: &Queues) -> anyhow::Result<()> {
-        let child = bench.program.start_worker(&bench.engines, queues, &self.proxy, &self.settings, &self.log)?;
+        let child =
+            bench.program.start_worker(&bench.engines, queues, &self.proxy.endpoints, &self.settings, &self.log)?;
         Ok(self.victim.replace(child).await?)
     }
 

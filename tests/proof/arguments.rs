@@ -52,6 +52,8 @@ pub(crate) enum Part {
     Matrix(MatrixArguments),
     /// Real workers under random faults, killed again and again
     Chaos,
+    /// Clients that lose answers: what each is told must be what the ledger holds
+    Clients,
 }
 
 /// Which cases of the matrix.
@@ -84,6 +86,7 @@ impl Part {
             Self::Contract,
             Self::Matrix(MatrixArguments::default()),
             Self::Chaos,
+            Self::Clients,
         ]
     }
 
@@ -96,6 +99,7 @@ impl Part {
             Self::Contract => "contract",
             Self::Matrix(_) => "matrix",
             Self::Chaos => "chaos",
+            Self::Clients => "clients",
         }
     }
 }

@@ -6,12 +6,12 @@ use anyhow::{Context, ensure};
 use tollgate_cli::stack;
 use tollgate_tests::live::{Engines, Program};
 use tollgate_tests::matrix::Selection;
-use tollgate_tests::{accord, chaos, matrix, model, simulation};
+use tollgate_tests::{accord, chaos, clients, matrix, model, simulation};
 
 use crate::PASS_ON;
 use crate::arguments::{Extent, MatrixArguments, Part};
 use crate::output::note;
-use crate::summary::{Chaos, Mutants, Summary};
+use crate::summary::{Chaos, Clients, Mutants, Summary};
 
 /// The stack that the proof starts, and which stops by itself after this process has gone.
 const STACK: &str = "proof";
@@ -47,6 +47,7 @@ impl Runner {
             Part::Contract => self.contract(summary),
             Part::Matrix(arguments) => self.matrix(arguments, summary),
             Part::Chaos => self.chaos(summary),
+            Part::Clients => self.clients(summary),
         }
     }
 
@@ -135,6 +136,28 @@ impl Runner {
             "the auditor found {} things (seed {})",
             report.findings.len(),
             report.seed
+        );
+        Ok(())
+    }
+
+    fn clients(&mut self, summary: &mut Summary) -> anyhow::Result<()> {
+        let (engines, program) = (self.engines()?, program()?);
+        let running = clients::run(clients::Size::Ci, self.extent.seed, &engines, &program, &told);
+        let report = self.runtime.block_on(running)?;
+        note(format!("told: {:?}, in {:.0} s", report.told, report.took.as_secs_f64()));
+        summary.clients = Some(Clients {
+            events: report.events,
+            recorded: report.recorded,
+            lost_answers: report.lost_answers,
+            disagreements: report.disagreements.len(),
+        });
+        summary.audited(|kind| report.count(kind));
+        report.disagreements.iter().take(TOLD).for_each(note);
+        report.findings.iter().take(TOLD).for_each(|finding| note(finding.to_string()));
+        let (disagreements, findings) = (report.disagreements.len(), report.findings.len());
+        ensure!(
+            disagreements + findings == 0,
+            "{disagreements} answers are wrong, and the auditor found {findings} things"
         );
         Ok(())
     }

@@ -18,6 +18,8 @@ pub(crate) struct Summary {
     pub(crate) matrix_cases: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) chaos: Option<Chaos>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) clients: Option<Clients>,
     #[serde(flatten)]
     audited: Option<Audited>,
     /// Parts in which anything was wrong.
@@ -38,6 +40,15 @@ pub(crate) struct Chaos {
     pub(crate) events: usize,
     pub(crate) kills: u64,
     pub(crate) faults: u64,
+}
+
+/// Clients that lose answers.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Clients {
+    pub(crate) events: usize,
+    pub(crate) recorded: usize,
+    pub(crate) lost_answers: u64,
+    pub(crate) disagreements: usize,
 }
 
 /// What the auditor found, over all parts that end in it.

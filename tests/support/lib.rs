@@ -7,6 +7,8 @@ pub mod accord;
 pub mod auditor;
 #[path = "../chaos/mod.rs"]
 pub mod chaos;
+#[path = "../clients/mod.rs"]
+pub mod clients;
 pub mod expected;
 #[path = "../faults/mod.rs"]
 pub mod faults;
@@ -17,10 +19,13 @@ pub mod matrix;
 pub mod memory;
 #[path = "../model/mod.rs"]
 pub mod model;
+#[path = "../fuzz/src/lib.rs"]
+pub mod properties;
 pub mod sent;
 #[path = "../simulation/mod.rs"]
 pub mod simulation;
 pub mod snapshot;
 pub mod spelling;
 pub mod strategies;
+pub mod tenants;
 pub mod traffic;

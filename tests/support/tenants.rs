@@ -25,15 +25,17 @@ const PLANS: [Option<(Subscription, u64)>; 10] = [
 const INTERNAL: usize = 7;
 
 /// The spaces of one run.
-pub(super) struct Tenants {
-    pub(super) spaces: Vec<SpaceId>,
-    pub(super) plans: Plans,
+pub struct Tenants {
+    /// Their names, new ones.
+    pub spaces: Vec<SpaceId>,
+    /// Their plans.
+    pub plans: Plans,
 }
 
 impl Tenants {
-    /// `count` new spaces, which will send some `events` together.
-    pub(super) fn new(count: usize, events: usize) -> anyhow::Result<Self> {
-        let spaces = (0..count).map(|_| Engines::unique_space("chaos")).collect::<anyhow::Result<Vec<SpaceId>>>()?;
+    /// `count` new spaces, which will send some `events` together; their names begin with `prefix`.
+    pub fn new(prefix: &str, count: usize, events: usize) -> anyhow::Result<Self> {
+        let spaces = (0..count).map(|_| Engines::unique_space(prefix)).collect::<anyhow::Result<Vec<SpaceId>>>()?;
         let each = u64::try_from(events / count.max(1))?;
         let mut plans = Plans {
             policy: PlanPolicy { internal_spaces: BTreeSet::new(), default_free_limit: Limit::FREE_PLAN },
@@ -56,7 +58,7 @@ impl Tenants {
     }
 
     /// Writes the spaces' entries.
-    pub(super) async fn register(&self, engines: &Engines) -> anyhow::Result<()> {
+    pub async fn register(&self, engines: &Engines) -> anyhow::Result<()> {
         for (space, record) in &self.plans.records {
             engines.stores.spaces.set(space, record).await?;
         }

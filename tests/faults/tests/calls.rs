@@ -29,7 +29,7 @@ impl Calls {
         let nowhere = Upstreams { aws: "127.0.0.1:1".to_owned(), clickhouse: "127.0.0.1:1".to_owned() };
         let victim = Arc::new(Victim::default());
         let proxy = Proxy::start(&nowhere, &Faults::Script(Arc::clone(&script)), &victim).await.unwrap();
-        let (aws_url, clickhouse_url) = (proxy.aws_url.clone(), proxy.clickhouse_url.clone());
+        let (aws_url, clickhouse_url) = (proxy.endpoints.aws_url.clone(), proxy.endpoints.clickhouse_url.clone());
         let mut env = Env::new(|name| match name {
             "CLICKHOUSE_URL" => Some(clickhouse_url.clone()),
             "TOLLGATE_RECEIVE_WAIT_S" => Some("0".to_owned()),

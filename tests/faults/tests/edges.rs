@@ -34,7 +34,7 @@ impl Struck {
 
     /// One claim; the status of its answer, if there is one.
     async fn claim(&self) -> Option<StatusCode> {
-        claim(&self.proxy.aws_url).await
+        claim(&self.proxy.endpoints.aws_url).await
     }
 }
 
@@ -84,7 +84,7 @@ async fn a_call_that_comes_late_is_applied_although_its_caller_has_gone() {
 #[tokio::test]
 async fn what_was_struck_waits_between_effect_and_answer_until_it_may_go_on() {
     let struck = Struck::by(Edge::AnswerLost).await;
-    let url = struck.proxy.aws_url.clone();
+    let url = struck.proxy.endpoints.aws_url.clone();
     let call = tokio::spawn(async move { claim(&url).await });
     struck.script.until_struck().await;
     assert_eq!(struck.upstream.applied(), 1, "applied, and the answer waits");

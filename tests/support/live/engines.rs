@@ -11,7 +11,7 @@ use tollgate_stores::clock::SystemClock;
 use tollgate_stores::config::{AwsConfig, Env, StoreConfig};
 use tollgate_stores::connect::Stores;
 
-use crate::faults::Upstreams;
+use crate::faults::{Endpoints, Upstreams};
 
 const REGION: &str = "us-east-1";
 
@@ -56,6 +56,11 @@ impl Engines {
             stack,
             config,
         })
+    }
+
+    /// The engines themselves, for a worker without a proxy.
+    pub fn endpoints(&self) -> Endpoints {
+        Endpoints { aws_url: self.stack.aws_endpoint_url.clone(), clickhouse_url: self.stack.clickhouse_url.clone() }
     }
 
     /// Where a proxy finds the engines.

@@ -9,7 +9,7 @@ use tokio::process::{Child, Command};
 use tollgate_domain::space::SpaceId;
 
 use super::{Engines, Queues};
-use crate::faults::Proxy;
+use crate::faults::Endpoints;
 
 /// The program that is a worker: the command `tollgate`, under whatever name it was built.
 #[derive(Debug, Clone)]
@@ -36,47 +36,65 @@ impl Program {
         Self { path: path.into(), arguments }
     }
 
-    /// Starts a worker behind `proxy`. It dies with its handle, and stops by itself when this process has gone.
+    /// Starts a worker. It dies with its handle, and stops by itself when this process has gone.
     pub fn start_worker(
         &self,
         engines: &Engines,
         queues: &Queues,
-        proxy: &Proxy,
+        endpoints: &Endpoints,
         settings: &WorkerSettings,
         log: &Path,
     ) -> anyhow::Result<Child> {
+        let names = &engines.config.names;
+        let mut command = self.command(engines, queues, &endpoints.aws_url, log)?;
+        command
+            .args(["worker", "--with-parent"])
+            .env("CLICKHOUSE_URL", &endpoints.clickhouse_url)
+            .env("CLICKHOUSE_DATABASE", &settings.database)
+            .env("TOLLGATE_ARCHIVE_BUCKET", &names.archive_bucket)
+            .env("TOLLGATE_INTERNAL_SPACES", joined(&settings.internal_spaces))
+            .envs(settings.variables.iter().map(|(name, value)| (*name, value.as_str())));
+        command.spawn().with_context(|| format!("{} cannot be started", self.path.display()))
+    }
+
+    /// What every process is told: everything, so that nothing of this process's environment may point it past its
+    /// proxy.
+    pub(super) fn command(
+        &self,
+        engines: &Engines,
+        queues: &Queues,
+        aws_url: &str,
+        log: &Path,
+    ) -> anyhow::Result<Command> {
         if let Some(folder) = log.parent() {
             std::fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
         }
         let file = File::options().create(true).append(true).open(log);
         let file = file.with_context(|| format!("{} cannot be written", log.display()))?;
         let names = &engines.config.names;
-        let internal: Vec<&str> = settings.internal_spaces.iter().map(SpaceId::as_str).collect();
         let mut command = Command::new(&self.path);
         command
             .args(&self.arguments)
-            .args(["--stack", &engines.stack.name, "worker", "--with-parent"])
-            // Everything is said here: nothing of this process's environment may point a worker past its proxy.
+            .args(["--stack", &engines.stack.name])
             .env_clear()
             .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
-            .env("AWS_ENDPOINT_URL", &proxy.aws_url)
+            .env("AWS_ENDPOINT_URL", aws_url)
             .envs([("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test"), ("AWS_REGION", "us-east-1")])
             .env("AWS_EC2_METADATA_DISABLED", "true")
-            .env("CLICKHOUSE_URL", &proxy.clickhouse_url)
-            .env("CLICKHOUSE_DATABASE", &settings.database)
             .env("TOLLGATE_LEDGER_TABLE", &names.ledger_table)
             .env("TOLLGATE_METER_TABLE", &names.meter_table)
             .env("TOLLGATE_SPACES_TABLE", &names.spaces_table)
             .env("TOLLGATE_KEYS_TABLE", &names.keys_table)
-            .env("TOLLGATE_ARCHIVE_BUCKET", &names.archive_bucket)
             .env("TOLLGATE_EVENT_QUEUE_URL", &queues.url)
             .env("TOLLGATE_DEAD_LETTER_QUEUE_URL", &queues.dead_letter_url)
-            .env("TOLLGATE_INTERNAL_SPACES", internal.join(","))
-            .envs(settings.variables.iter().map(|(name, value)| (*name, value.as_str())))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(file)
             .kill_on_drop(true);
-        command.spawn().with_context(|| format!("{} cannot be started", self.path.display()))
+        Ok(command)
     }
+}
+
+pub(super) fn joined(spaces: &[SpaceId]) -> String {
+    spaces.iter().map(SpaceId::as_str).collect::<Vec<_>>().join(",")
 }

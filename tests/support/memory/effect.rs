@@ -19,6 +19,8 @@ pub enum Effect {
     MarkUninsertable,
     /// `Ledger::record_conflict`
     RecordConflict,
+    /// `EventLookup::read_many`
+    ReadItems,
     /// `Billing::consume`
     Consume,
     /// `Billing::stamp`
@@ -31,6 +33,16 @@ pub enum Effect {
     ReadSpace,
     /// `Keys::find`
     FindKey,
+    /// `Keys::list`
+    ListKeys,
+    /// `Keys::touch`
+    TouchKey,
+    /// `Receipts::begin`
+    BeginCommand,
+    /// `Receipts::finish`
+    FinishCommand,
+    /// `Receipts::release`
+    ReleaseCommand,
     /// `Archive::put`
     PutObject,
     /// `Archive::get`
@@ -39,6 +51,8 @@ pub enum Effect {
     ProbeRow,
     /// `Rows::insert`
     InsertRows,
+    /// `PlusUsage::count_plus`
+    CountPlus,
     /// `Queue::receive`
     Receive,
     /// `Queue::delete`
@@ -49,32 +63,42 @@ pub enum Effect {
     DeadLetter,
     /// `Intake::send`, once for each message
     Send,
+    /// `Intake::probe`
+    ProbeQueue,
 }
 
 impl Effect {
     /// Every effect, in the order of the ports and of their methods.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 29] = [
         Self::Claim,
         Self::ReadItem,
         Self::MarkInserted,
         Self::RecordQuarantine,
         Self::MarkUninsertable,
         Self::RecordConflict,
+        Self::ReadItems,
         Self::Consume,
         Self::Stamp,
         Self::Reject,
         Self::ReadCount,
         Self::ReadSpace,
         Self::FindKey,
+        Self::ListKeys,
+        Self::TouchKey,
+        Self::BeginCommand,
+        Self::FinishCommand,
+        Self::ReleaseCommand,
         Self::PutObject,
         Self::GetObject,
         Self::ProbeRow,
         Self::InsertRows,
+        Self::CountPlus,
         Self::Receive,
         Self::Delete,
         Self::SetVisibility,
         Self::DeadLetter,
         Self::Send,
+        Self::ProbeQueue,
     ];
 
     /// The port and its method.
@@ -86,21 +110,29 @@ impl Effect {
             Self::RecordQuarantine => ("Ledger", "record_quarantine"),
             Self::MarkUninsertable => ("Ledger", "mark_uninsertable"),
             Self::RecordConflict => ("Ledger", "record_conflict"),
+            Self::ReadItems => ("EventLookup", "read_many"),
             Self::Consume => ("Billing", "consume"),
             Self::Stamp => ("Billing", "stamp"),
             Self::Reject => ("Billing", "reject"),
             Self::ReadCount => ("Billing", "count"),
             Self::ReadSpace => ("Spaces", "read"),
             Self::FindKey => ("Keys", "find"),
+            Self::ListKeys => ("Keys", "list"),
+            Self::TouchKey => ("Keys", "touch"),
+            Self::BeginCommand => ("Receipts", "begin"),
+            Self::FinishCommand => ("Receipts", "finish"),
+            Self::ReleaseCommand => ("Receipts", "release"),
             Self::PutObject => ("Archive", "put"),
             Self::GetObject => ("Archive", "get"),
             Self::ProbeRow => ("Rows", "is_present"),
             Self::InsertRows => ("Rows", "insert"),
+            Self::CountPlus => ("PlusUsage", "count_plus"),
             Self::Receive => ("Queue", "receive"),
             Self::Delete => ("Queue", "delete"),
             Self::SetVisibility => ("Queue", "set_visibility"),
             Self::DeadLetter => ("Queue", "dead_letter"),
             Self::Send => ("Intake", "send"),
+            Self::ProbeQueue => ("Intake", "probe"),
         }
     }
 
@@ -108,7 +140,16 @@ impl Effect {
     pub fn is_write(self) -> bool {
         !matches!(
             self,
-            Self::ReadItem | Self::ReadCount | Self::ReadSpace | Self::FindKey | Self::GetObject | Self::ProbeRow
+            Self::ReadItem
+                | Self::ReadItems
+                | Self::ReadCount
+                | Self::ReadSpace
+                | Self::FindKey
+                | Self::ListKeys
+                | Self::GetObject
+                | Self::ProbeRow
+                | Self::CountPlus
+                | Self::ProbeQueue
         )
     }
 }
@@ -147,12 +188,15 @@ mod tests {
     use super::*;
     use crate::memory::World;
     use crate::traffic::example;
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
     use tollgate_domain::archive::ArchiveObject;
     use tollgate_domain::key::KeyHash;
     use tollgate_domain::ledger::{Checkpoint, Rejection};
     use tollgate_domain::plan::{BilledAs, Limit, RejectedReason};
-    use tollgate_domain::ports::{Archive, Billing, Freshness, Intake, Keys, Ledger, Queue, Rows, Spaces};
+    use tollgate_domain::ports::{
+        Archive, Billing, EventLookup, Freshness, Intake, Keys, Ledger, PlusUsage, Queue, Receipts, Rows, Spaces,
+    };
+    use tollgate_domain::receipt::{NewReceipt, Owner, ReceiptKey, RequestHash, StoredAnswer};
 
     /// The ports as the domain declares them.
     const PORTS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/domain/src/ports.rs"));
@@ -199,21 +243,33 @@ mod tests {
         ledger.record_quarantine(&key, 0, 0, "", now).await.unwrap();
         ledger.mark_uninsertable(&key, now).await.unwrap();
         ledger.record_conflict(&key, &item.fingerprint, now).await.unwrap();
+        ledger.read_many(std::slice::from_ref(&key)).await.unwrap();
         billing.consume(&key, item.period_month, Limit::new(1).unwrap(), now).await.unwrap();
         billing.stamp(&key, &checkpoint).await.unwrap();
         billing.reject(&key, &rejection, now).await.unwrap();
         billing.count(&key.space, item.period_month).await.unwrap();
         world.spaces().read(&key.space, Freshness::Strong).await.unwrap();
         world.keys().find(&KeyHash::from_stored("")).await.unwrap();
+        world.keys().list(&key.space).await.unwrap();
+        world.keys().touch(&KeyHash::from_stored(""), 0, now).await.unwrap();
+        let command = ReceiptKey::from_stored("");
+        let (owner, request) = (Owner::new(""), RequestHash::from_stored(""));
+        let answer = StoredAnswer { status: 202, headers: BTreeMap::new(), body: Vec::new() };
+        let new = NewReceipt { key: command.clone(), request, owner: owner.clone(), now, lease_until: now };
+        world.receipts().begin(&new).await.unwrap();
+        world.receipts().finish(&command, &owner, &answer, now).await.unwrap();
+        world.receipts().release(&command, &owner).await.unwrap();
         world.archive().put(&ArchiveObject::of_event(&example.envelope.event, &item)).await.unwrap();
         world.archive().get("").await.unwrap();
         world.rows().is_present(&key).await.unwrap();
         world.rows().insert(&[]).await.unwrap();
+        world.rows().count_plus(&key.space, item.period_month).await.unwrap();
         queue.receive(1).await.unwrap();
         queue.delete(&[]).await.unwrap();
         queue.set_visibility(&[], 0).await.unwrap();
         queue.dead_letter("", "").await.unwrap();
         world.intake().send(&[String::new()]).await.pop().unwrap().unwrap();
+        world.intake().probe().await.unwrap();
 
         let called: Vec<Effect> = world.calls().iter().map(|call| call.effect).collect();
         assert_eq!(called, Effect::ALL);

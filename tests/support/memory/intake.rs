@@ -23,6 +23,10 @@ impl Intake for MemoryIntake {
         }
         answers
     }
+
+    async fn probe(&self) -> PortResult<()> {
+        self.0.effect(Effect::ProbeQueue, |_| Ok(())).await
+    }
 }
 
 #[cfg(test)]

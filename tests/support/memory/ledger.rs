@@ -4,7 +4,7 @@ use tollgate_domain::identity::Fingerprint;
 use tollgate_domain::ledger::{
     Attention, EventKey, LedgerItem, MAX_CONFLICTS_KEPT, MAX_QUARANTINES, NewClaim, Status, Write,
 };
-use tollgate_domain::ports::{Conditional, Image, Ledger, PortResult};
+use tollgate_domain::ports::{Conditional, EventLookup, Image, Ledger, PortResult};
 use tollgate_domain::time::UtcMillis;
 
 use super::guard::{stands, status_after};
@@ -147,6 +147,12 @@ impl Ledger for MemoryLedger {
                 ))
             })
             .await
+    }
+}
+
+impl EventLookup for MemoryLedger {
+    async fn read_many(&self, keys: &[EventKey]) -> PortResult<Vec<Image>> {
+        self.0.effect(Effect::ReadItems, |state| Ok(keys.iter().map(|key| state.image(key)).collect())).await
     }
 }
 

@@ -1,8 +1,13 @@
 //! ClickHouse's twin: two tables that a crash can leave apart.
 
+use std::collections::BTreeSet;
+
 use tollgate_domain::ledger::EventKey;
-use tollgate_domain::ports::{InsertError, PortError, PortResult, Rows};
+use tollgate_domain::period::PeriodMonth;
+use tollgate_domain::plan::BilledAs;
+use tollgate_domain::ports::{InsertError, PlusUsage, PortError, PortResult, Rows};
 use tollgate_domain::row::Row;
+use tollgate_domain::space::SpaceId;
 
 use super::step::Manner;
 use super::{Call, Effect, State, World};
@@ -51,6 +56,23 @@ impl Rows for MemoryRows {
 
     async fn insert(&self, rows: &[Row]) -> Result<(), InsertError> {
         self.0.effect_in_manner(Effect::InsertRows, |state, manner| state.insert_rows(rows, manner)).await
+    }
+}
+
+impl PlusUsage for MemoryRows {
+    async fn count_plus(&self, space: &SpaceId, month: PeriodMonth) -> PortResult<u64> {
+        self.0
+            .effect(Effect::CountPlus, |state| {
+                let is_counted = |row: &&BillingRow| {
+                    row.space == space.as_str()
+                        && row.period_month == month.to_string()
+                        && row.billed_as == BilledAs::Plus.as_str()
+                };
+                let distinct: BTreeSet<&str> =
+                    state.events_billing.iter().filter(is_counted).map(|row| row.event_id.as_str()).collect();
+                Ok(distinct.len() as u64)
+            })
+            .await
     }
 }
 

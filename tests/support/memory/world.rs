@@ -7,13 +7,14 @@ use tollgate_domain::key::{KeyHash, KeyRecord};
 use tollgate_domain::ledger::{EventKey, LedgerItem};
 use tollgate_domain::period::PeriodMonth;
 use tollgate_domain::plan::SpaceRecord;
+use tollgate_domain::receipt::{CommandReceipt, ReceiptKey};
 use tollgate_domain::row::Row;
 use tollgate_domain::space::SpaceId;
 use tollgate_domain::time::UtcMillis;
 
 use super::{
     Call, Fault, FaultPlan, Guard, MemoryArchive, MemoryBilling, MemoryClock, MemoryIntake, MemoryKeys, MemoryLedger,
-    MemoryQueue, MemoryRows, MemorySpaces, NoFaults, QueueState,
+    MemoryQueue, MemoryReceipts, MemoryRows, MemorySpaces, NoFaults, QueueState,
 };
 use crate::snapshot::{BillingRow, Snapshot};
 
@@ -34,6 +35,8 @@ pub struct State {
     pub remembered_spaces: BTreeMap<SpaceId, Option<SpaceRecord>>,
     /// `api_keys`.
     pub keys: BTreeMap<KeyHash, KeyRecord>,
+    /// `command_receipts`; what has expired stays.
+    pub receipts: BTreeMap<ReceiptKey, CommandReceipt>,
     /// The archive: bytes by key.
     pub objects: BTreeMap<String, Vec<u8>>,
     /// `events`, unmerged: a row that was inserted twice stands here twice.
@@ -62,6 +65,7 @@ impl Default for State {
             spaces: BTreeMap::new(),
             remembered_spaces: BTreeMap::new(),
             keys: BTreeMap::new(),
+            receipts: BTreeMap::new(),
             objects: BTreeMap::new(),
             events: Vec::new(),
             events_billing: Vec::new(),
@@ -215,6 +219,11 @@ impl World {
     /// Port `Keys` of this world.
     pub fn keys(&self) -> MemoryKeys {
         MemoryKeys(self.clone())
+    }
+
+    /// Port `Receipts` of this world.
+    pub fn receipts(&self) -> MemoryReceipts {
+        MemoryReceipts(self.clone())
     }
 
     /// Port `Archive` of this world.
