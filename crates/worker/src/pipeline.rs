@@ -16,6 +16,7 @@ use tollgate_domain::period::PeriodMonth;
 use tollgate_domain::plan::PlanPolicy;
 use tollgate_domain::ports::{Archive, Clock, Conditional, Image, Ledger, PortError, PortResult, Put, Rows};
 use tollgate_domain::scenario::{Entry, Facts, LedgerFact, RowFact, Scenario, scenario_for};
+use tracing::Instrument as _;
 
 use crate::billing::Billed;
 use crate::patience::{ATTEMPTS, Patience};
@@ -88,7 +89,12 @@ impl<P: Ports> Pipeline<P> {
                 return Verdict::DeadLetter(DeadLetter { reason, broken: None });
             }
         };
-        let work = Work::new(envelope);
+        // Of the highest level: whichever lines are chosen, each tells which request its event came with.
+        let span = tracing::error_span!("delivery", traceparent = envelope.trace_parent.as_deref());
+        self.decide(Work::new(envelope)).instrument(span).await
+    }
+
+    async fn decide(&self, work: Work) -> Verdict {
         let mut scenario = None;
         let verdict = match self.dispatch(&work, &mut scenario).await {
             Flow::Break(verdict) => verdict,
