@@ -11,7 +11,7 @@ use tollgate_stores::clock::SystemClock;
 use tollgate_stores::config::{AwsConfig, Env, StoreConfig};
 
 /// The stack, started by the first test that asks; it stops by itself after this process has gone.
-fn stack() -> &'static StackRecord {
+pub(crate) fn stack() -> &'static StackRecord {
     static STACK: OnceLock<StackRecord> = OnceLock::new();
     STACK.get_or_init(|| up("tests", Some(std::process::id())).unwrap())
 }

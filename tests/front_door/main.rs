@@ -20,8 +20,8 @@ use tollgate_domain::ports::Clock;
 use tollgate_domain::space::SpaceId;
 use tollgate_stores::clock::SystemClock;
 use tollgate_tests::clients::{Report, Size};
-use tollgate_tests::faults::{Fate, Relay};
-use tollgate_tests::live::{Engines, FrontDoor, FrontDoorSettings, Program, Queues};
+use tollgate_tests::faults::{Endpoints, Fate, Relay};
+use tollgate_tests::live::{Engines, FrontDoor, FrontDoorSettings, Program, Queues, WorkerSettings};
 
 /// How long a stalled engine is silent: longer than any of the front door's own times.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -31,10 +31,8 @@ const THROTTLED: Fate = Fate::Answered(
     400,
     r#"{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"injected"}"#,
 );
-const DOWN: Fate = Fate::Answered(
-    500,
-    r#"{"__type":"com.amazonaws.dynamodb.v20120810#InternalServerError","message":"injected"}"#,
-);
+const DOWN: Fate =
+    Fate::Answered(500, r#"{"__type":"com.amazonaws.dynamodb.v20120810#InternalServerError","message":"injected"}"#);
 
 fn program() -> Program {
     Program::new(env!("CARGO_BIN_EXE_proof"), &["tollgate"])
@@ -89,6 +87,11 @@ struct Answered {
 
 /// Sends one event of its own.
 async fn post(door: &FrontDoor, key: &ApiKey) -> Answered {
+    post_traced(door, key, None).await
+}
+
+/// The same, within a trace.
+async fn post_traced(door: &FrontDoor, key: &ApiKey, trace_parent: Option<&str>) -> Answered {
     let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
     let event = serde_json::json!({
         "meter": "m", "subject": "s", "occurredAt": "2026-01-01T00:00:00Z", "quantity": 1,
@@ -96,9 +99,9 @@ async fn post(door: &FrontDoor, key: &ApiKey) -> Answered {
     });
     let request = Request::post(format!("{}/v1/events", door.url))
         .header("authorization", format!("Bearer {}", key.expose()))
-        .header("content-type", "application/json")
-        .body(Full::from(event.to_string()))
-        .unwrap();
+        .header("content-type", "application/json");
+    let request = trace_parent.into_iter().fold(request, |request, parent| request.header("traceparent", parent));
+    let request = request.body(Full::from(event.to_string())).unwrap();
     let start = Instant::now();
     let answer = client.request(request).await.unwrap();
     let took = start.elapsed();
@@ -190,6 +193,45 @@ async fn with_the_keys_table_down_unknown_keys_hear_503_and_cached_ones_go_on() 
     assert!(relay.struck() > struck, "the cached key was asked about, and went on without an answer");
     is_down.store(false, Ordering::Relaxed);
     assert_eq!(post(&door, &uncached).await.status, 202);
+    queues.delete().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_s_trace_context_stands_on_every_line_that_the_worker_logs_of_its_event() {
+    const TRACE_PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let engines = engines().await;
+    let key = key(&engines, &Engines::unique_space("trace").unwrap()).await;
+    let queues = Queues::create(&engines).await.unwrap();
+    let door = start(&engines, &queues, FrontDoorSettings::default(), "trace").await;
+    let mut ids = Vec::new();
+    for trace_parent in [Some(TRACE_PARENT), Some("00-not-a-trace"), None] {
+        let answered = post_traced(&door, &key, trace_parent).await;
+        assert_eq!(answered.status, 202);
+        ids.push(answered.body["results"][0]["id"].as_str().unwrap().to_owned());
+    }
+
+    let log = engines.stack.state_dir.join("front-door").join(format!("{}.log", Engines::unique("worker")));
+    let (aws_url, clickhouse_url) = (engines.stack.aws_endpoint_url.clone(), engines.stack.clickhouse_url.clone());
+    let endpoints = Endpoints { aws_url, clickhouse_url };
+    let database = engines.config.clickhouse.database.clone();
+    let settings = WorkerSettings { variables: Vec::new(), internal_spaces: Vec::new(), database };
+    let _worker = program().start_worker(&engines, &queues, &endpoints, &settings, &log).unwrap();
+    let decided = |log: &str, id: &str| log.lines().any(|line| line.contains(id) && line.contains("verdict"));
+    let start = Instant::now();
+    let text = loop {
+        let text = std::fs::read_to_string(&log).unwrap();
+        if ids.iter().all(|id| decided(&text, id)) {
+            break text;
+        }
+        assert!(start.elapsed() < PROMPT, "{text}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    let lines = |id: &str| -> Vec<Value> {
+        let of_event = text.lines().filter(|line| line.contains(id));
+        of_event.map(|line| serde_json::from_str::<Value>(line).unwrap()["span"]["traceparent"].clone()).collect()
+    };
+    assert_eq!(lines(&ids[0]), [Value::from(TRACE_PARENT)]);
+    assert_eq!((lines(&ids[1]), lines(&ids[2])), (vec![Value::Null], vec![Value::Null]), "nothing is made up");
     queues.delete().await.unwrap();
 }
 

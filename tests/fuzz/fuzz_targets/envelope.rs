@@ -1,0 +1,7 @@
+//! A message of the queue.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    tollgate_fuzz::envelope(bytes);
+});
