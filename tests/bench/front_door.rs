@@ -50,6 +50,7 @@ struct Shape {
 
 /// Microseconds.
 #[derive(Debug, Serialize)]
+#[expect(clippy::struct_field_names, reason = "a unit stands last in its name")]
 struct Percentiles {
     p50_us: u64,
     p99_us: u64,

@@ -1,35 +1,49 @@
-//! Records one event and waits until it is charged:
-//! `TOLLGATE_URL=http://127.0.0.1:8080 TOLLGATE_API_KEY=tollgate_sk_… cargo run --example record -- cus_01 req_1`.
-//! Run it twice with the same words: the second run is told of a duplicate, or, since its time is another one, of a
-//! conflict. A real program keeps the time beside its work.
+//! Records events in each way that waits for an answer, and asks what became of them:
+//! `TOLLGATE_URL=http://127.0.0.1:8787 TOLLGATE_API_KEY=tollgate_sk_… cargo run --example record -- cus_01 req_1`.
+//! Run it twice with the same words: the second run is told of a conflict, since its time is another one. A real program
+//! keeps the time beside its work.
 
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::error::Error;
 use std::time::{Duration, SystemTime};
 
-use tollgate_client::{ApiKey, Client, Recorded, UsageEvent, instant_of};
+use tollgate_client::{ApiKey, Client, Outcome, Recorded, UsageEvent, instant_of};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let (url, key) = (std::env::var("TOLLGATE_URL")?, ApiKey::parse(&std::env::var("TOLLGATE_API_KEY")?)?);
-    let client = Client::builder(url, &key).build()?;
     let mut words = std::env::args().skip(1);
     let (Some(subject), Some(request)) = (words.next(), words.next()) else {
         return Err("tell a subject and a request's id".into());
     };
-    let event =
-        UsageEvent::builder("api_request", subject, instant_of(SystemTime::now())).idempotency_key(request).build()?;
+
+    let key = ApiKey::parse(&std::env::var("TOLLGATE_API_KEY")?)?;
+    let client = Client::builder(std::env::var("TOLLGATE_URL")?, &key).build()?;
+
+    // The time is taken once, where the work was done: every retry sends the same bytes.
+    let done_at = instant_of(SystemTime::now());
+    let event = UsageEvent::builder("api_request", &subject, done_at).idempotency_key(&request).build()?;
     match client.record_and_wait(&event, Duration::from_secs(30)).await {
-        Recorded::Inserted { .. } => println!("{} is charged and stored", event.id()),
-        Recorded::Duplicate { by, .. } => println!("{} was charged before, by {by}", event.id()),
-        Recorded::Conflict { existing, .. } => println!("{} has other facts: {existing:?}", event.id()),
-        Recorded::Rejected { rejection, .. } => println!("{} is not charged: {rejection:?}", event.id()),
-        Recorded::Unavailable { queued: true, .. } => println!("{} will be charged once", event.id()),
-        Recorded::Unavailable { reason, .. } => println!("record the same event later ({reason}): {}", event.to_json()),
-        other => println!("{} was not taken: {other:?}", event.id()),
+        Recorded::Inserted { .. } => println!("{request}: charged and stored"),
+        Recorded::Duplicate { by, .. } => println!("{request}: charged before, by {by}"),
+        Recorded::Conflict { existing, .. } => println!("{request}: page somebody, it has other facts: {existing:?}"),
+        Recorded::Rejected { rejection, .. } => println!("{request}: never charged: {rejection:?}"),
+        Recorded::Unavailable { queued: true, .. } => println!("{request}: will be charged once"),
+        Recorded::Unavailable { .. } => println!("{request}: record it later, as it is: {}", event.to_json()),
+        other => println!("{request}: not taken: {other:?}"),
     }
+
+    // Many at once, each for itself. The first is there already: sending it again changes nothing.
+    let next = UsageEvent::builder("tokens", &subject, done_at).quantity(1_420).build()?;
+    for outcome in client.record_batch_partial(&[event.clone(), next]).await {
+        match outcome {
+            Outcome::Queued { id, .. } => println!("{id}: queued"),
+            other => println!("not taken: {other:?}"),
+        }
+    }
+
+    let status = client.event_status(&event.id(), Duration::ZERO).await?;
     let usage = client.usage(None).await?;
-    println!("{} of {:?} used in {}", usage.used.unwrap_or_default(), usage.limit, usage.month);
+    println!("{}: {:?}, {} used in {}", status.id, status.standing, usage.used.unwrap_or_default(), usage.month);
     Ok(())
 }

@@ -26,6 +26,8 @@ const PARTIAL_EVENTS_PATH: &str = "/v1/events?partial=true";
 const USAGE_PATH: &str = "/v1/usage";
 /// The longest wait of one question that the service takes, in seconds.
 const MAX_WAIT_S: u64 = 20;
+/// Seconds that it is first asked to wait for an event's end; each further question asks for twice as long.
+const FIRST_WAIT_S: u64 = 2;
 /// Kept of a wait's time for the answer to travel.
 const TRAVEL_TIME: Duration = Duration::from_millis(500);
 /// A question that was answered sooner did not wait, and the next one must not follow at its heels.
@@ -348,7 +350,10 @@ impl Client {
         let (mut failures, mut polls) = (0, 0);
         loop {
             let left = timeout.saturating_sub(started.elapsed());
-            let wait_s = left.saturating_sub(TRAVEL_TIME).as_secs().min(MAX_WAIT_S);
+            // The service answers early for an end only: short turns first, so that a conflict with an event that has
+            // not come to its end is told soon.
+            let turn_s = (FIRST_WAIT_S << polls.min(8)).min(MAX_WAIT_S);
+            let wait_s = left.saturating_sub(TRAVEL_TIME).as_secs().min(turn_s);
             let (asked, limit) =
                 (Instant::now(), left.min(self.call_timeout.saturating_add(Duration::from_secs(wait_s))));
             let (pause, error) = match self.look_once::<EventStatus>(&status_ask(&id, wait_s), limit).await {
@@ -578,7 +583,8 @@ mod tests {
         assert_eq!(log.numbers(), [[1], [1], [1]]);
         let paths = log.paths();
         assert_eq!(paths[0], "/v1/events");
-        assert_eq!(paths[3], format!("/v1/events/{}?wait=20", event(1).id()));
+        let waits: Vec<_> = paths[3..5].iter().filter_map(|path| path.split_once("?wait=")).map(|(_, s)| s).collect();
+        assert_eq!(waits, ["2", "4"], "short turns first");
         assert_eq!(paths.len(), 9);
     }
 

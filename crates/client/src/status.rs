@@ -298,6 +298,8 @@ fn rejected_reason<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rejecte
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn event() -> UsageEvent {
@@ -374,6 +376,87 @@ mod tests {
         }
         assert_eq!(recorded_of(&event(), "sub_me", status("unknown", false, "")), None);
         assert_eq!(recorded_of(&event(), "sub_me", status("inserted", true, "")), None);
+    }
+
+    /// A name for each variant, and all names. A variant that has none here does not compile.
+    macro_rules! names {
+        ($all:ident, $name:ident, $of:ident: $($variant:ident),+) => {
+            const $all: &[&str] = &[$(stringify!($variant)),+];
+            fn $name(of: &$of) -> &'static str {
+                match of { $($of::$variant { .. } => stringify!($variant)),+ }
+            }
+        };
+    }
+
+    names!(OUTCOMES, outcome_name, Outcome: Queued, Conflict, QuotaExceeded, Invalid, HeldBack, Unauthorized, Refused,
+        Unavailable);
+    names!(ENDS, recorded_name, Recorded: Inserted, Duplicate, Conflict, Rejected, Uninsertable, Invalid, QuotaExceeded,
+        Unauthorized, Refused, Unavailable);
+
+    /// The rows of the page's table of outcomes: result, status, outcome, what is recorded, whether to send again.
+    fn rows_of_the_page() -> Vec<[String; 5]> {
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../front-door/API.md")).unwrap();
+        let (_, table) = page.split_once("| result of the event |").unwrap();
+        let cells = |row: &str| {
+            let cells: Vec<String> = row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
+            cells.try_into().unwrap()
+        };
+        table.lines().skip(2).take_while(|line| line.starts_with('|')).map(cells).collect()
+    }
+
+    fn word(cell: &str) -> &str {
+        cell.split('`').nth(1).unwrap_or(cell)
+    }
+
+    #[test]
+    fn the_page_s_table_has_every_outcome_and_says_of_each_what_the_code_does() {
+        let (own, other, by) = (event().fingerprint().to_string(), "0".repeat(64), "sub_me");
+        let known = |standing: &str, facts: &str, by: &str| {
+            let rejection = r#","rejection":{"reason":"plus_inactive"}"#;
+            let told = format!(r#","fingerprint":"{facts}","submissionId":"{by}"{rejection}"#);
+            recorded_of(&event(), "sub_me", status(standing, standing != "inserting", &told))
+        };
+        let text = String::new;
+        let outcome = |name: &str| match name {
+            "Conflict" => Outcome::Conflict { problems: Vec::new() },
+            "QuotaExceeded" => Outcome::QuotaExceeded { quota: Quota::default() },
+            "Invalid" => Outcome::Invalid { problems: Vec::new() },
+            "HeldBack" => Outcome::HeldBack,
+            "Unauthorized" => Outcome::Unauthorized { code: text(), detail: text() },
+            "Refused" => Outcome::Refused { status: 404, code: None, detail: text() },
+            "Unavailable" => Outcome::Unavailable { reason: text(), retry_after: None, attempts: 1 },
+            _ => Outcome::Queued { id: event().id(), submission_id: by.to_owned() },
+        };
+        let rows = rows_of_the_page();
+        for [result, status, recorded_as, ends_as, again] in &rows {
+            let outcome = outcome(word(recorded_as));
+            assert_eq!(outcome_name(&outcome), word(recorded_as));
+            let recorded = match (outcome, status.as_str()) {
+                (Outcome::HeldBack, _) => None,
+                (Outcome::Queued { .. }, "`inserted`, by your submission") => known("inserted", &own, by),
+                (Outcome::Queued { .. }, "`inserted`, by another submission, with your facts") => {
+                    known("inserted", &own, "sub_other")
+                }
+                (Outcome::Queued { .. }, "any that is known, with other facts") => known("inserting", &other, by),
+                (Outcome::Queued { .. }, "`rejected`") => known("rejected", &own, by),
+                (Outcome::Queued { .. }, "`uninsertable`") => known("uninsertable", &own, by),
+                (Outcome::Queued { .. }, "`unknown` or `inserting`, when the time is over") => {
+                    assert_eq!(known("inserting", &own, by), None);
+                    let error = LookError::Unavailable { reason: text(), retry_after: None, attempts: 1 };
+                    Some(Recorded::queued_but(error))
+                }
+                (Outcome::Queued { .. }, other) => panic!("{other}"),
+                (outcome, _) => Some(Recorded::of(outcome).unwrap()),
+            };
+            assert_eq!(recorded.as_ref().map_or("none", recorded_name), word(ends_as), "{status}");
+            let is_queued = matches!(recorded, Some(Recorded::Unavailable { queued: true, .. }));
+            assert_eq!(is_queued, ends_as.contains("queued: true"));
+            let is_to_be_sent_again = matches!(word(recorded_as), "Unavailable" | "HeldBack");
+            assert_eq!(again.starts_with("yes"), is_to_be_sent_again, "{result}");
+        }
+        let column = |cell: usize| rows.iter().map(move |row| word(&row[cell])).collect::<BTreeSet<_>>();
+        assert_eq!(column(2), OUTCOMES.iter().copied().collect());
+        assert_eq!(column(3), ENDS.iter().copied().chain(["none"]).collect());
     }
 
     #[test]

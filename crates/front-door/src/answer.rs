@@ -11,9 +11,15 @@ use tollgate_domain::identity::EventId;
 use tollgate_domain::key::Scope;
 use tollgate_domain::problem::Problem;
 use tollgate_domain::time::UtcMillis;
+use utoipa::ToSchema;
+
+use crate::schema;
 
 /// Problems told in one answer; of more, only the number is told, so that an answer never outgrows its question.
 pub const MAX_PROBLEMS_TOLD: usize = 1_000;
+
+/// What the `type` of every error begins with; its code follows. A name and no address: there is nothing to fetch.
+pub const TYPE_PREFIX: &str = "urn:tollgate:error:";
 
 /// One row of the table of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,7 +166,7 @@ impl ErrorKind {
 }
 
 /// What happened to one event of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventStatus {
     /// Durably queued.
@@ -176,15 +182,17 @@ pub enum EventStatus {
 }
 
 /// The answer of one event of a call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventResult {
     /// Position of the event in the call, from 0.
     pub index: usize,
     /// Its id, unless it is invalid. Two equal events of a call have the same one and became one message.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::EventId)]
     pub id: Option<EventId>,
     /// The call's submission id.
+    #[schema(value_type = schema::SubmissionId)]
     pub submission_id: String,
     /// What happened to it.
     pub status: EventStatus,
@@ -233,23 +241,37 @@ impl Accepted {
     }
 }
 
-impl IntoResponse for Accepted {
-    fn into_response(self) -> Response {
+impl Accepted {
+    pub(crate) fn body(&self) -> AcceptedBody<'_> {
         let (problems, problems_omitted) = told(&self.problems);
-        let body = AcceptedBody { results: &self.results, problems, problems_omitted, quota: self.quota.as_ref() };
-        (StatusCode::ACCEPTED, Json(body)).into_response()
+        AcceptedBody { results: &self.results, problems, problems_omitted, quota: self.quota.as_ref() }
     }
 }
 
-#[derive(Serialize)]
+impl IntoResponse for Accepted {
+    fn into_response(self) -> Response {
+        (StatusCode::ACCEPTED, Json(self.body())).into_response()
+    }
+}
+
+/// A call's results. `problems`, and the quota, are of events that a partial call leaves out.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct AcceptedBody<'a> {
+#[schema(as = Accepted)]
+pub(crate) struct AcceptedBody<'a> {
+    /// One result an event, in their order.
+    #[schema(value_type = schema::Results)]
     results: &'a [EventResult],
+    /// What is wrong with those that were not taken.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = schema::Problems)]
     problems: &'a [Problem],
+    /// Problems beyond those that are told.
     #[serde(skip_serializing_if = "is_zero")]
+    #[schema(minimum = 1)]
     problems_omitted: usize,
     #[serde(flatten)]
+    #[schema(value_type = schema::MaybeQuota)]
     quota: Option<&'a Quota>,
 }
 
@@ -268,19 +290,23 @@ fn detail_of(problems: &[Problem]) -> Option<String> {
 }
 
 /// Why a plan takes no more events now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Quota {
     /// `free` or `plus`.
+    #[schema(value_type = schema::QuotaPlan)]
     pub plan: &'static str,
     /// Events a month; a free space's only.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 1)]
     pub limit: Option<u64>,
     /// Events that the month has consumed; a free space's only.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub used: Option<u64>,
     /// When the next month begins; a free space's only.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    #[schema(value_type = schema::Instant)]
     pub resets_at: Option<UtcMillis>,
 }
 
@@ -372,24 +398,41 @@ impl Refusal {
     }
 }
 
-/// RFC 9457's members, and ours.
-#[derive(Serialize)]
+/// An error (RFC 9457). Programs go by `code`; the rest is for people, but for the lists.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct Document<'a> {
+#[schema(as = Error)]
+pub(crate) struct Document<'a> {
+    /// `urn:tollgate:error:` and the code.
     #[serde(rename = "type")]
+    #[schema(value_type = schema::ErrorType)]
     kind: String,
+    /// What happened.
     title: &'a str,
+    /// The answer's status.
+    #[schema(minimum = 400, maximum = 599)]
     status: u16,
+    /// What happened this time.
     detail: &'a str,
+    /// Stable, for programs.
+    #[schema(value_type = schema::ErrorCode)]
     code: &'a str,
+    /// What to do about it.
     mend: &'a str,
+    /// Everything that is wrong with what was sent.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = schema::Problems)]
     problems: &'a [Problem],
+    /// Problems beyond those that are told.
     #[serde(skip_serializing_if = "is_zero")]
+    #[schema(minimum = 1)]
     problems_omitted: usize,
     #[serde(flatten)]
+    #[schema(value_type = schema::MaybeQuota)]
     quota: Option<&'a Quota>,
+    /// One result an event, in their order, when the call came that far.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = schema::Results)]
     results: &'a [EventResult],
 }
 
@@ -398,12 +441,12 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
+impl Refusal {
+    pub(crate) fn document(&self) -> Document<'_> {
         let row = self.kind.row();
         let (problems, problems_omitted) = told(&self.problems);
-        let document = Document {
-            kind: format!("urn:tollgate:error:{}", row.code),
+        Document {
+            kind: format!("{TYPE_PREFIX}{}", row.code),
             title: row.title,
             status: row.status.as_u16(),
             detail: self.detail.as_deref().unwrap_or(row.mend),
@@ -413,8 +456,14 @@ impl IntoResponse for Refusal {
             problems_omitted,
             quota: self.quota.as_deref(),
             results: &self.results,
-        };
-        let mut response = (row.status, Json(document)).into_response();
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let row = self.kind.row();
+        let mut response = (row.status, Json(self.document())).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(seconds) = self.retry_after_s.or(row.retry_after_s.map(u64::from)) {

@@ -235,19 +235,21 @@ impl Default for RateConfig {
 pub struct ServerConfig {
     /// Time for a request's head to arrive, and for which an idle connection is kept. Default 30 s.
     pub header_timeout: Duration,
-    /// Time for open requests to finish once the server stops. Default 10 s.
+    /// Time for open requests to finish once the server stops: by default longer than any takes, those that wait for an
+    /// event's end included, and shorter than the 30 s that most who stop a process grant it. Default 25 s.
     pub drain_timeout: Duration,
 }
 
 impl Default for ServerConfig {
     fn default() -> Self {
-        Self { header_timeout: Duration::from_secs(30), drain_timeout: Duration::from_secs(10) }
+        Self { header_timeout: Duration::from_secs(30), drain_timeout: Duration::from_secs(25) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::MAX_WAIT_S;
 
     fn read(set: &[(&str, &str)]) -> Result<FrontDoorConfig, Vec<String>> {
         let mut env = Env::new(|name| set.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()));
@@ -258,6 +260,15 @@ mod tests {
     #[test]
     fn an_empty_environment_is_the_default() {
         assert_eq!(read(&[]), Ok(FrontDoorConfig::default()));
+    }
+
+    #[test]
+    fn a_stop_cuts_no_request_off() {
+        let FrontDoorConfig { intake, auth, gate, reads, receipts, server, .. } = FrontDoorConfig::default();
+        let asking = auth.lookup_timeout + Duration::from_secs(MAX_WAIT_S) + reads.timeout;
+        let guard = receipts.timeout * 2;
+        let sending = auth.lookup_timeout + intake.body_timeout + gate.budget + intake.enqueue_timeout + guard;
+        assert!(asking.max(sending) < server.drain_timeout, "{asking:?} {sending:?}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(crate) const SUBMISSION_ID: HeaderName = HeaderName::from_static("tollgate-s
 /// In: the body is the data of a CloudEvent whose attributes stand in headers of this prefix.
 const CLOUD_EVENT_VERSION: HeaderName = HeaderName::from_static("ce-specversion");
 const CLOUD_EVENT_PREFIX: &str = "ce-";
-const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
+pub(crate) const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Characters of a request id that is taken from a client.
 const MAX_REQUEST_ID_CHARS: usize = 128;

@@ -7,36 +7,44 @@ use tollgate_domain::key::{ListedKey, Scope};
 use tollgate_domain::ports::Keys;
 use tollgate_domain::space::SpaceId;
 use tollgate_domain::time::UtcMillis;
+use utoipa::ToSchema;
 
 use crate::answer::{ErrorKind, Refusal};
 use crate::config::ReadsConfig;
 use crate::ports::FrontDoorPorts;
 use crate::query::Query;
+use crate::schema;
 
 /// A space's keys, oldest first; one that was made seconds ago may be missing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct KeyList {
     /// Whose.
+    #[schema(value_type = schema::SpaceName)]
     pub space: SpaceId,
     /// The keys, revoked ones too.
     pub keys: Vec<KeyEntry>,
 }
 
 /// What is told of a key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyEntry {
     /// The first 16 hex digits of the key's hash: names it, opens nothing.
+    #[schema(value_type = schema::KeyId)]
     pub key_id: String,
     /// Its owner's name for it.
     pub label: String,
     /// What it may do.
+    #[schema(value_type = schema::Scopes)]
     pub scopes: Vec<&'static str>,
     /// When it was made.
+    #[schema(value_type = schema::Instant)]
     pub created_at: String,
     /// When it was last used, to the hour or so.
+    #[schema(required, value_type = Option<schema::Instant>)]
     pub last_used_at: Option<String>,
     /// From when on it is refused; may lie in the future.
+    #[schema(required, value_type = Option<schema::Instant>)]
     pub revoked_at: Option<String>,
 }
 

@@ -11,8 +11,10 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tollgate_domain::key::KeyHash;
 use tollgate_domain::ports::{Intake, Keys, PortResult};
+use utoipa::ToSchema;
 
 use crate::ports::FrontDoorPorts;
+use crate::schema;
 
 /// Time for each engine to answer.
 const CHECK: Duration = Duration::from_secs(1);
@@ -22,17 +24,42 @@ const KEPT: Duration = Duration::from_secs(1);
 const NOBODY: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// What the two engines said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 struct Checks {
+    /// The keys table.
+    #[schema(value_type = schema::Check)]
     keys: &'static str,
+    /// The event queue.
+    #[schema(value_type = schema::Check)]
     queue: &'static str,
 }
 
-#[derive(Serialize)]
-struct Document {
+/// Whether what the front door cannot do without answers.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Readiness)]
+pub(crate) struct Document {
+    /// `ready` or `not_ready`.
+    #[schema(value_type = schema::ReadinessStatus)]
     status: &'static str,
+    /// What each engine said, if not all are well.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     checks: Option<Checks>,
+}
+
+impl Document {
+    fn of(checks: Checks) -> Self {
+        if checks == (Checks { keys: WELL, queue: WELL }) {
+            Self { status: "ready", checks: None }
+        } else {
+            Self { status: "not_ready", checks: Some(checks) }
+        }
+    }
+
+    /// The answer while both engines are well, and while one is not.
+    pub(crate) fn examples() -> [Self; 2] {
+        [WELL, UNAVAILABLE].map(|queue| Self::of(Checks { keys: WELL, queue }))
+    }
 }
 
 /// The last answer, and whoever is asking for the next one.
@@ -43,16 +70,16 @@ pub(crate) struct Readiness {
 }
 
 const WELL: &str = "ok";
+const UNAVAILABLE: &str = "unavailable";
 
 impl Readiness {
     /// 200, or 503 with the engine that gave no answer; why, only the log tells.
     pub(crate) async fn answer<P: FrontDoorPorts>(&self, ports: &P) -> Response {
-        let checks = self.checks(ports).await;
-        if checks == (Checks { keys: WELL, queue: WELL }) {
-            return Json(Document { status: "ready", checks: None }).into_response();
+        let document = Document::of(self.checks(ports).await);
+        match document.checks {
+            None => Json(document).into_response(),
+            Some(_) => (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")], Json(document)).into_response(),
         }
-        let document = Json(Document { status: "not_ready", checks: Some(checks) });
-        (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")], document).into_response()
     }
 
     async fn checks<P: FrontDoorPorts>(&self, ports: &P) -> Checks {
@@ -78,5 +105,5 @@ async fn check<T>(engine: &'static str, asked: impl Future<Output = PortResult<T
         Err(_) => "no answer in time".to_owned(),
     };
     tracing::warn!(engine, error = failure, "not ready");
-    "unavailable"
+    UNAVAILABLE
 }

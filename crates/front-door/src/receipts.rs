@@ -24,9 +24,9 @@ use crate::answer::{ErrorKind, Refusal};
 use crate::config::ReceiptsConfig;
 use crate::ports::FrontDoorPorts;
 
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Out: the answer is a stored one.
-const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// Prefix of the headers that carry a CloudEvent's attributes.
 const CLOUD_EVENT: &str = "ce-";
 /// What of an answer's head belongs to the answer and not to the exchange.

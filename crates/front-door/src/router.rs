@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
@@ -30,9 +30,11 @@ use crate::headers;
 use crate::intake::{Submission, Taking, enqueue, parse_events, read_body, results_of};
 use crate::keys::list_keys;
 use crate::limit::RateLimits;
+use crate::openapi;
 use crate::ports::FrontDoorPorts;
 use crate::ready::Readiness;
 use crate::receipts::{self, Command, run_once};
+use crate::route::Route;
 use crate::status::Watch;
 use crate::usage::read_usage;
 
@@ -74,13 +76,18 @@ pub fn router<P: FrontDoorPorts>(ports: P, config: FrontDoorConfig) -> Router {
         readiness: Readiness::default(),
         reads,
     };
-    Router::new()
-        .route("/v1/events", post(handle_request::<P>))
-        .route("/v1/events/{id}", get(event_status::<P>))
-        .route("/v1/usage", get(usage::<P>))
-        .route("/v1/keys", get(keys::<P>))
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz::<P>))
+    let served = |route| match route {
+        Route::SendEvents => post(handle_request::<P>),
+        Route::EventStatus => get(event_status::<P>),
+        Route::Usage => get(usage::<P>),
+        Route::Keys => get(keys::<P>),
+        Route::Health => get(healthz),
+        Route::Readiness => get(readyz::<P>),
+        Route::Document => get(document),
+    };
+    Route::ALL
+        .into_iter()
+        .fold(Router::new(), |router, route| router.route(route.path(), served(route)))
         .fallback(async || Refusal::new(ErrorKind::NotFound).into_answer(Decision::default()))
         .method_not_allowed_fallback(async || {
             Refusal::new(ErrorKind::MethodNotAllowed).into_answer(Decision::default())
@@ -92,6 +99,11 @@ pub fn router<P: FrontDoorPorts>(ports: P, config: FrontDoorConfig) -> Router {
 /// The process is up; says nothing about what it depends on.
 async fn healthz() -> Response {
     axum::Json(std::collections::BTreeMap::from([("status", "ok")])).into_response()
+}
+
+/// The OpenAPI document.
+async fn document() -> Response {
+    ([(CONTENT_TYPE, "application/json")], openapi::document()).into_response()
 }
 
 async fn handle_request<P: FrontDoorPorts>(State(door): State<Arc<FrontDoor<P>>>, request: Request) -> Response {

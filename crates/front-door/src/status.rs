@@ -12,23 +12,26 @@ use tollgate_domain::period::PeriodMonth;
 use tollgate_domain::plan::{BilledAs, Limit};
 use tollgate_domain::ports::{Image, Ledger};
 use tollgate_domain::space::SpaceId;
+use utoipa::ToSchema;
 
 use crate::answer::{ErrorKind, Refusal};
 use crate::config::ReadsConfig;
 use crate::ports::FrontDoorPorts;
 use crate::query::Query;
+use crate::schema;
 
 /// Seconds that a client may wait for an event's end: below what gateways allow a request.
-const MAX_WAIT_S: u64 = 20;
+pub const MAX_WAIT_S: u64 = 20;
 /// Pauses between two looks: short at first, since most events end within a second.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Where an event stands. What is not known is absent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Standing {
     /// The event's id.
+    #[schema(value_type = schema::EventId)]
     pub id: EventId,
     /// Where it stands.
     pub status: StandingStatus,
@@ -36,13 +39,14 @@ pub struct Standing {
     pub terminal: bool,
     /// The ledger's facts of a known event.
     #[serde(flatten)]
+    #[schema(value_type = schema::MaybeKnown)]
     pub known: Option<Known>,
     /// Other payloads seen under this id, each counted once.
     pub conflicts_seen: usize,
 }
 
 /// Where an event stands, in a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StandingStatus {
     /// The ledger does not know it: it may still be in the queue, or was never sent.
@@ -69,40 +73,51 @@ impl From<Status> for StandingStatus {
 }
 
 /// What the ledger holds of an event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Known {
     /// The submission that won the claim.
+    #[schema(value_type = schema::SubmissionId)]
     pub submission_id: String,
     /// The facts that won the claim.
+    #[schema(value_type = schema::Fingerprint)]
     pub fingerprint: Fingerprint,
     /// The month that pays.
+    #[schema(value_type = schema::Month)]
     pub period_month: PeriodMonth,
     /// When it was claimed.
+    #[schema(value_type = schema::Instant)]
     pub claimed_at: String,
     /// When anything last changed.
+    #[schema(value_type = schema::Instant)]
     pub updated_at: String,
     /// What it was billed as: `free`, `plus` or `internal`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::BilledAs)]
     pub billed_as: Option<String>,
     /// When its bill was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::Instant)]
     pub billing_accepted_at: Option<String>,
     /// Why it was rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub rejection: Option<Rejected>,
 }
 
 /// Why an event was rejected.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Rejected {
     /// `limit_exhausted` or `plus_inactive`.
+    #[schema(value_type = schema::RejectedReason)]
     pub reason: String,
     /// The limit seen; of `limit_exhausted` only.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 1)]
     pub limit: Option<u64>,
     /// The month's count seen; of `limit_exhausted` only.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub count: Option<u64>,
 }
 

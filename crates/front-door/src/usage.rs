@@ -7,34 +7,45 @@ use tollgate_domain::period::PeriodMonth;
 use tollgate_domain::plan::{Plan, PlanPolicy};
 use tollgate_domain::ports::{Billing, Clock, Freshness, PlusUsage, PortResult, Spaces};
 use tollgate_domain::space::SpaceId;
+use utoipa::ToSchema;
 
 use crate::answer::{ErrorKind, Refusal};
 use crate::config::ReadsConfig;
 use crate::ports::FrontDoorPorts;
 use crate::query::Query;
+use crate::schema;
 
 /// A space's plan and its use of a month. What does not apply, or is not known here, is null.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
     /// Whose.
+    #[schema(value_type = schema::SpaceName)]
     pub space: SpaceId,
     /// Of which month.
+    #[schema(value_type = schema::Month)]
     pub month: PeriodMonth,
     /// `free`, `plus` or `internal`: the plan of now, also for a month that is over.
+    #[schema(value_type = schema::UsagePlan)]
     pub plan: &'static str,
     /// Whether the plan is in good standing; a Plus space's only, else absent.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub active: Option<bool>,
     /// Events used: a free space's meter, or the distinct events that a Plus space is billed for.
+    #[schema(required)]
     pub used: Option<u64>,
     /// Events a month beyond which a free space's are rejected.
+    #[schema(required, minimum = 1)]
     pub limit: Option<u64>,
     /// Events that a free space has left.
+    #[schema(required)]
     pub remaining: Option<u64>,
     /// Events a month that the Plus plan's price includes.
+    #[schema(required)]
     pub included: Option<u64>,
     /// When the next month begins.
+    #[schema(value_type = schema::Instant)]
     pub resets_at: String,
 }
 

@@ -145,7 +145,7 @@ async fn an_event_is_recorded_and_followed_to_its_end() {
     assert!(matches!(recorded, Recorded::Inserted { .. }), "{recorded:?}");
     let seen = server.seen.lock().unwrap();
     let lines: Vec<&str> = seen.iter().map(|(head, _)| head.lines().next().unwrap()).collect();
-    let question = format!("GET /v1/events/{id}?wait=20 HTTP/1.1");
+    let question = format!("GET /v1/events/{id}?wait=2 HTTP/1.1");
     assert_eq!(lines[..2], ["POST /v1/events HTTP/1.1"; 2]);
     assert_eq!(lines[2..4], [&question, &question]);
     assert!(seen[2].0.contains("authorization: Bearer tollgate_sk_"));

@@ -29,6 +29,8 @@ use tollgate_front_door::config::FrontDoorConfig;
 use tollgate_front_door::ports::FrontDoorPorts;
 use tollgate_front_door::router::router;
 
+use crate::document;
+
 pub(crate) const NOW: &str = "2026-11-30T12:00:00Z";
 pub(crate) const EVENT: &str =
     r#"{"meter":"api_request","subject":"cus_01","occurredAt":"2026-08-18T09:15:00Z","quantity":3}"#;
@@ -74,6 +76,8 @@ pub(crate) struct State {
     /// Texts of messages that the queue does not take.
     pub(crate) refused_messages: BTreeSet<String>,
     pub(crate) sent: Vec<String>,
+    /// A worker that is done at once with what is queued: what it leaves of an event that nobody claimed before.
+    pub(crate) worker: Option<fn(&Envelope) -> LedgerItem>,
 }
 
 /// One world: clones share it.
@@ -284,6 +288,10 @@ impl Intake for World {
                 return Err(PortError::NotNow("throttled".to_owned()));
             }
             state.sent.push(message.clone());
+            if let Some(worker) = state.worker {
+                let item = worker(&Envelope::decode(message).unwrap());
+                state.items.entry(item.key.clone()).or_insert(item);
+            }
             Ok(())
         };
         self.with(|state| messages.iter().map(|message| send(state, message)).collect())
@@ -377,12 +385,16 @@ impl Answer {
     }
 }
 
+/// The answer to a request; fails if it is not one that the OpenAPI document describes.
 pub(crate) async fn ask(router: &Router, request: Request<Body>) -> Answer {
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let response = router.clone().oneshot(request).await.unwrap();
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();
     let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-    Answer { status: parts.status.as_u16(), head: Response::from_parts(parts, ()), body }
+    let answer = Answer { status: parts.status.as_u16(), head: Response::from_parts(parts, ()), body };
+    document::check(&method, &path, &answer);
+    answer
 }
 
 thread_local! {

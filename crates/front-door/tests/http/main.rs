@@ -3,12 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a test's helper fails as the test does")]
 
 mod accepting;
+mod api_page;
 mod authentication;
 mod bad_input;
 mod cloudevents;
+mod document;
 mod fakes;
 mod gate;
 mod keys;
+mod openapi;
 mod partial;
 mod ready;
 mod receipts;
