@@ -457,7 +457,7 @@ fn well(route: Route) -> (&'static str, Response) {
     };
     let mut response = with_headers(ResponseBuilder::new().description(description), []);
     if route == Route::SendEvents {
-        response = with_header(response, REPLAYED);
+        response = with_header(response, &REPLAYED);
     }
     (status, response.content(JSON, content(schema, examples)).build())
 }
@@ -489,7 +489,7 @@ fn error_response(route: Route, status: u16, kinds: &[ErrorKind]) -> Response {
     let mut response = with_headers(ResponseBuilder::new().description(titles.join(". ") + "."), required);
     // A kept answer comes back with its status, and one that is told before the body is read is never kept.
     if route == Route::SendEvents && is_terminal(status) && !matches!(status, 413 | 415) {
-        response = with_header(response, REPLAYED);
+        response = with_header(response, &REPLAYED);
     }
     let types: Vec<String> = codes.iter().map(|code| format!("{}{code}", crate::answer::TYPE_PREFIX)).collect();
     let schema = json!({"allOf": [
@@ -534,10 +534,10 @@ fn header(schema: Value, what: &str, required: bool) -> Header {
 /// The response with the headers that every answer has, and with these.
 fn with_headers(response: ResponseBuilder, others: impl IntoIterator<Item = HeaderName>) -> ResponseBuilder {
     let always = [headers::REQUEST_ID, CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS];
-    always.into_iter().chain(others).fold(response, with_header)
+    always.into_iter().chain(others).fold(response, |response, name| with_header(response, &name))
 }
 
-fn with_header(response: ResponseBuilder, name: HeaderName) -> ResponseBuilder {
+fn with_header(response: ResponseBuilder, name: &HeaderName) -> ResponseBuilder {
     response.header_ref(name.as_str(), Ref::new(format!("#/components/headers/{name}")))
 }
 

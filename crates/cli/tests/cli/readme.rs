@@ -93,6 +93,7 @@ fn every_example_is_run_by_a_test_or_is_what_runs_the_tests() {
         ("HTTP API", "rust", 1),
         ("HTTP API", "sh", 2),
         ("The proof", "sh", 1),
+        ("What the front door costs", "sh", 1),
         ("Two commands", "sh", 2),
         ("What the demo shows", "sh", 1),
     ];
@@ -103,6 +104,8 @@ fn every_example_is_run_by_a_test_or_is_what_runs_the_tests() {
     assert_eq!(shell("The proof")[0].trim(), "cargo run --release --bin proof -- --ci");
     let script = fs::read_to_string(repository().join(".ci/run")).unwrap();
     assert!(script.lines().any(|line| line == "target/release/proof --ci"));
+    assert_eq!(shell("What the front door costs")[0].trim(), "cargo run --release --bin bench -- front-door");
+    assert!(script.lines().any(|line| line == "target/release/bench front-door --short --json"));
 }
 
 #[test]

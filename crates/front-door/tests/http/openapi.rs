@@ -30,7 +30,7 @@ fn good(operation: &str) -> Request<Body> {
         "getHealth" => Request::get("/healthz").body(Body::empty()).unwrap(),
         "getReadiness" => Request::get("/readyz").body(Body::empty()).unwrap(),
         "getDocument" => Request::get("/openapi.json").body(Body::empty()).unwrap(),
-        other => panic!("no request for {other}"),
+        other => unreachable!("no request for {other}"),
     }
 }
 
@@ -263,7 +263,7 @@ async fn provoked(operation: &str, code: &str) -> Answer {
             request = with(request, "idempotency-key", "k");
         }
         "idempotency_key_reused" | "request_in_progress" => request = with(request, "idempotency-key", "k"),
-        other => panic!("nothing provokes {other}"),
+        other => unreachable!("nothing provokes {other}"),
     }
     let router = world.router(config);
     match code {

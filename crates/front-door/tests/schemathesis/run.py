@@ -78,11 +78,11 @@ def run(programs: Path, document: Path, plan: list[str], url: str, key: str, arg
     command = [
         str(programs / "schemathesis"), "--config-file", str(HERE / "schemathesis.toml"), "run", str(document),
         *plan, "--url", url, "--seed", str(arguments.seed), "--max-time", str(RUN_S),
-        "--max-examples", str(arguments.max_examples),
-        "-H", f"Authorization: Bearer {key}", "--report", "ndjson",
+        "--checks", "all", "--max-examples", str(arguments.max_examples),
+        "--report", "ndjson",
         "--report-ndjson-path", str(document.with_suffix(".ndjson")),
     ]
-    environment = os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE)}
+    environment = os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "TOLLGATE_API_KEY": key}
     started = time.monotonic()
     status = subprocess.run(command, env=environment, cwd=WORK).returncode
     print(f"{document.name}: exit status {status} after {time.monotonic() - started:.0f} s", flush=True)
