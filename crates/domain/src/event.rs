@@ -395,9 +395,18 @@ mod tests {
             r#"{"occurredAt":"0000-01-01T00:00:00Z"}"#,
             r#"{"properties":{"a":{"b":[1,null,"x"]}}}"#,
             r#"{"subject":"Zoë 🦀"}"#,
+            &format!(r#"{{"subject":"{}"}}"#, "x".repeat(MAX_TEXT_CHARS)),
+            &format!(r#"{{"meter":"{}"}}"#, "x".repeat(MAX_METER_CHARS)),
         ] {
             assert!(with(fields).is_ok(), "{fields}");
         }
+    }
+
+    #[test]
+    fn a_space_in_an_event_is_told_where_the_space_comes_from() {
+        let mend = |fields: &str| with(fields).unwrap_err()[0].mend.clone();
+        assert!(mend(r#"{"space":"acme"}"#).contains("API key"));
+        assert!(mend(r#"{"spaces":"acme"}"#).contains("properties"));
     }
 
     #[test]
@@ -406,6 +415,7 @@ mod tests {
             let empty = with(r#"{"properties":{"p":""}}"#).unwrap().canonical_json().len();
             with(&format!(r#"{{"properties":{{"p":"{}"}}}}"#, "x".repeat(bytes - empty)))
         };
+        assert_eq!(MAX_EVENT_BYTES, 65_536);
         assert_eq!(sized(MAX_EVENT_BYTES).unwrap().canonical_json().len(), MAX_EVENT_BYTES);
         assert_eq!(sized(MAX_EVENT_BYTES + 1).unwrap_err()[0].code, "event_too_large");
     }

@@ -261,6 +261,12 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_is_told_without_the_value() {
+        let kinds = ["null", "true", "1", "\"x\"", "[]", "{}"].map(|text| kind(&parse(text.as_bytes()).unwrap()));
+        assert_eq!(kinds, ["null", "a boolean", "a number", "a text", "an array", "an object"]);
+    }
+
+    #[test]
     fn one_value_has_one_form() {
         for (text, form) in [
             ("1.0", "1"),

@@ -4,7 +4,7 @@
 
 Installs what it needs below .tollgate/, starts a stack and a front door of its own, and stops both by their handles.
 Twice: with the document as it is, and with CloudEvents' binary mode, whose headers OpenAPI cannot tie together, in
-place of sending events. The same seed sends the same requests.
+place of sending events. A seed makes the order of requests; how far it goes is a matter of time.
 """
 
 import argparse
