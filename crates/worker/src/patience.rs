@@ -39,4 +39,17 @@ mod tests {
         assert_eq!(bounds, [20, 40, 80, 160, 320, 640, 1_000, 1_000]);
         assert_eq!(bound_ms(u32::MAX), CAP_MS);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_takes_its_time_and_never_more_than_its_bound() {
+        let (start, mut longest) = (tokio::time::Instant::now(), Duration::ZERO);
+        for _ in 0..100 {
+            let before = tokio::time::Instant::now();
+            Backoff.pause(3).await;
+            longest = longest.max(before.elapsed());
+        }
+        // A hundred draws of zero in a row would be chance of one in 160^100.
+        assert!(start.elapsed() > Duration::ZERO);
+        assert!(longest <= Duration::from_millis(bound_ms(3) + 1), "{longest:?}");
+    }
 }
