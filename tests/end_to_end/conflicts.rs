@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use tollgate_domain::archive::{ArchiveObject, ArchivedEvent, conflict_key, event_key};
-use tollgate_domain::ledger::{Attention, Status};
+use tollgate_domain::ledger::{Attention, MAX_CONFLICTS_KEPT, Status};
 use tollgate_domain::plan::{RejectedReason, Subscription};
 use tollgate_domain::ports::Archive;
 use tollgate_worker::verdict::{Outcome, Verdict};
 
 use crate::count::Count;
-use crate::message::Message;
+use crate::message::{ACCEPTED, Message};
 use crate::script::{Edge, Script};
 use crate::world::World;
 
@@ -98,4 +98,24 @@ async fn a_conflict_whose_worker_is_killed_between_its_two_writes_is_recorded_by
     assert_eq!(world.count(&first.key).await, Count { conflicts: 1, ..Count::inserted() }, "the put goes first");
     assert!(world.item(&first.key).await.conflicts.is_empty());
     second_is_kept_apart(&world, &first, Count::inserted()).await;
+}
+
+#[tokio::test]
+async fn an_item_counts_so_many_conflicts_and_every_payload_is_kept() {
+    let world = World::new().await;
+    let first = world.message("a");
+    world.deliver(&first).await;
+    let others: Vec<Message> =
+        (0..).map(|more| Message::new(&world.space, "a", 100 + more, ACCEPTED)).take(18).collect();
+    // Twice, so that a conflict that is counted already is met as well when there is no more room.
+    for other in others.iter().chain(&others) {
+        assert_eq!(world.deliver(other).await, Verdict::Acknowledge(Outcome::Conflict));
+    }
+    let counted = world.item(&first.key).await.conflicts;
+    let fingerprints = others.iter().map(|other| other.envelope.event.fingerprint());
+    assert_eq!(counted, fingerprints.clone().take(MAX_CONFLICTS_KEPT).collect(), "the first so many");
+    for fingerprint in fingerprints {
+        let kept = world.stores.archive.get(&conflict_key(&first.key, &fingerprint)).await.unwrap();
+        assert!(kept.is_some(), "{fingerprint}");
+    }
 }

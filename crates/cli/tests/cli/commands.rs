@@ -37,9 +37,8 @@ fn a_month_is_pinned_on_the_local_stack_alone() {
         ("TOLLGATE_METER_TABLE", "x"),
         ("TOLLGATE_SPACES_TABLE", "x"),
         ("TOLLGATE_KEYS_TABLE", "x"),
-        ("TOLLGATE_ARCHIVE_BUCKET", "x"),
+        ("TOLLGATE_RECEIPTS_TABLE", "x"),
         ("TOLLGATE_EVENT_QUEUE_URL", "x"),
-        ("TOLLGATE_DEAD_LETTER_QUEUE_URL", "x"),
         ("CLICKHOUSE_URL", "http://127.0.0.1:1"),
         ("AWS_ENDPOINT_URL", "https://dynamodb.example.com"),
     ] {
