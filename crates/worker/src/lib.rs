@@ -9,6 +9,8 @@ pub mod acknowledge;
 pub mod batch;
 pub mod billing;
 pub mod config;
+#[cfg(test)]
+mod example;
 pub mod heartbeat;
 mod outage;
 pub mod patience;

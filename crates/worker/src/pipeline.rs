@@ -249,11 +249,12 @@ impl<P: Ports> Pipeline<P> {
         if let PortError::Broken(what) = error {
             return hand_back(HandBack::Broken(what));
         }
+        let failed_before = *attempt;
         *attempt += 1;
         if *attempt >= ATTEMPTS {
             return hand_back(HandBack::Trouble(error));
         }
-        self.ports.patience().pause(*attempt - 1).await;
+        self.ports.patience().pause(failed_before).await;
         Continue(())
     }
 }

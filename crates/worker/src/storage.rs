@@ -50,13 +50,9 @@ impl<P: Ports> Pipeline<P> {
         let recorded = self
             .persist(|| self.ports.ledger().record_quarantine(key, seen, spacing_ms, message, self.ports.clock().now()))
             .await?;
-        let count = match recorded {
-            Conditional::Applied => seen.saturating_add(1),
-            // Too soon after the last one, or somebody counted first: the stored count decides.
-            Conditional::Refused(Image::Item(now)) if now.status == Status::Inserting && now.checkpoint.is_some() => {
-                now.quarantine.count
-            }
-            Conditional::Refused(image) => return Continue(Storing::Moved(image)),
+        let count = match counted(recorded, seen) {
+            Ok(count) => count,
+            Err(image) => return Continue(Storing::Moved(image)),
         };
         if count < MAX_QUARANTINES {
             return hand_back(HandBack::Quarantined { after_ms: self.quarantine_spacing_ms });
@@ -68,5 +64,37 @@ impl<P: Ports> Pipeline<P> {
             }
             Conditional::Refused(image) => Continue(Storing::Moved(image)),
         }
+    }
+}
+
+/// Quarantines of the event after one more was recorded or refused; the image of an event that moved on instead.
+fn counted(recorded: Conditional, seen: u64) -> Result<u64, Image> {
+    match recorded {
+        Conditional::Applied => Ok(seen.saturating_add(1)),
+        // Too soon after the last one, or somebody counted first: the stored count decides.
+        Conditional::Refused(Image::Item(now)) if now.status == Status::Inserting && now.checkpoint.is_some() => {
+            Ok(now.quarantine.count)
+        }
+        Conditional::Refused(image) => Err(image),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::item;
+
+    #[test]
+    fn only_an_open_charged_event_has_a_count_and_all_else_is_dispatched_again() {
+        assert_eq!(counted(Conditional::Applied, 1), Ok(2));
+        for status in Status::ALL {
+            for is_charged in [false, true] {
+                let image = item(*status, is_charged);
+                let is_open = *status == Status::Inserting && is_charged;
+                let expected = if is_open { Ok(0) } else { Err(image.clone()) };
+                assert_eq!(counted(Conditional::Refused(image), 7), expected, "{status:?} {is_charged}");
+            }
+        }
+        assert_eq!(counted(Conditional::Refused(Image::Absent), 7), Err(Image::Absent));
     }
 }
