@@ -258,6 +258,28 @@ mod tests {
     }
 
     #[test]
+    fn a_call_has_at_most_so_many_events() {
+        let of = |events: u64| json!((0..events).map(|number| keyed(&number.to_string(), 1)).collect::<Vec<_>>());
+        assert_eq!(read_as(&Form::Tollgate, &of(500).to_string()).unwrap().events.len(), 500);
+        assert!(matches!(read_as(&Form::Tollgate, &of(501).to_string()), Err(Unreadable::NotACall(_))));
+    }
+
+    #[test]
+    fn what_the_reader_told_is_not_told_again() {
+        let problem = |code, field: &str| Problem::new(code, field, "", "");
+        let told = [problem("nested_too_deep", "properties.a"), problem("number_out_of_range", "quantity")];
+        for (new, is_new) in [
+            (problem("wrong_type", "quantity"), false),
+            (problem("nested_too_deep", "properties"), false),
+            (problem("wrong_type", "properties"), true),
+            (problem("number_out_of_range", "properties"), true),
+        ] {
+            assert_eq!(is_told(&told, &new), !is_new, "{new:?}");
+        }
+        assert!(!is_told(&told[1..], &problem("nested_too_deep", "properties")), "nothing was too deep");
+    }
+
+    #[test]
     fn good_events_are_taken_beside_bad_ones_and_fold_among_themselves() {
         let body = json!([keyed("a", 1), {"meter": 1}, keyed("b", 1), keyed("a", 1), keyed("c", 1), keyed("c", 2)]);
         let call = read_as(&Form::Tollgate, &body.to_string()).unwrap();
