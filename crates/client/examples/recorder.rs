@@ -2,10 +2,10 @@
 //! `TOLLGATE_URL=… TOLLGATE_API_KEY=… cargo run --example recorder -- /tmp/usage < events.jsonl`.
 //! Kill it in the middle and run it again: what it had read is sent with the same ids.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example for the terminal")]
+#![expect(clippy::print_stderr, reason = "an example for the terminal")]
 
 use std::error::Error;
-use std::io::BufRead as _;
+use std::io::{BufRead as _, Write as _, stdout};
 
 use tollgate_client::{ApiKey, Client, Outcome, Recorder, Settled, Spool, UsageEvent, blocking};
 
@@ -20,11 +20,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let builder = Recorder::builder(client, observer);
     let (recorder, recovery) = blocking::Recorder::start_with_spool(builder, Spool::at(folder))?;
-    println!("{} event(s) of an earlier run, {} unreadable", recovery.events, recovery.set_aside.len());
+    writeln!(stdout(), "{} event(s) of an earlier run, {} unreadable", recovery.events, recovery.set_aside.len())?;
     for line in std::io::stdin().lock().lines() {
         recorder.record(UsageEvent::from_json(&line?)?)?;
     }
     let closed = recorder.close()?;
-    println!("{:?}, {} left on disk", closed.counts, closed.unsent.len());
+    writeln!(stdout(), "{:?}, {} left on disk", closed.counts, closed.unsent.len())?;
     Ok(())
 }

@@ -28,6 +28,7 @@ use std::sync::mpsc;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::runtime::{self, Handle};
 use tokio::sync::oneshot;
 use tollgate_domain::identity::EventId;
@@ -115,16 +116,25 @@ impl Client {
         outcomes.unwrap_or_else(|| vec![unavailable(); events.len()])
     }
 
+    /// See [`crate::Client::record_json_batch`].
+    pub fn record_json_batch(&self, events: &[Value]) -> Vec<Outcome> {
+        let (client, batch) = (self.client.clone(), events.to_vec());
+        let outcomes = self.blocking.wait(async move { client.record_json_batch(&batch).await });
+        outcomes.unwrap_or_else(|| vec![unavailable(); events.len()])
+    }
+
     /// See [`crate::Client::record_and_wait`].
     pub fn record_and_wait(&self, event: &UsageEvent, timeout: Duration) -> Recorded {
         let (client, event) = (self.client.clone(), event.clone());
         let recorded = self.blocking.wait(async move { client.record_and_wait(&event, timeout).await });
-        recorded.unwrap_or_else(|| Recorded::Unavailable {
-            reason: NOT_HERE.to_owned(),
-            queued: false,
-            retry_after: None,
-            attempts: 0,
-        })
+        recorded.unwrap_or_else(unrecorded)
+    }
+
+    /// See [`crate::Client::record_and_wait_batch`].
+    pub fn record_and_wait_batch(&self, events: &[UsageEvent], timeout: Duration) -> Vec<Recorded> {
+        let (client, batch) = (self.client.clone(), events.to_vec());
+        let recorded = self.blocking.wait(async move { client.record_and_wait_batch(&batch, timeout).await });
+        recorded.unwrap_or_else(|| vec![unrecorded(); events.len()])
     }
 
     /// See [`crate::Client::event_status`].
@@ -145,6 +155,10 @@ fn unavailable() -> Outcome {
     Outcome::Unavailable { reason: NOT_HERE.to_owned(), retry_after: None, attempts: 0 }
 }
 
+fn unrecorded() -> Recorded {
+    Recorded::Unavailable { reason: NOT_HERE.to_owned(), queued: false, retry_after: None, attempts: 0 }
+}
+
 fn unanswered() -> LookError {
     LookError::Unavailable { reason: NOT_HERE.to_owned(), retry_after: None, attempts: 0 }
 }
@@ -162,7 +176,7 @@ pub struct Recorder {
 impl Recorder {
     /// Starts a recorder that holds its events in memory alone.
     pub fn start<F: FnMut(Settled) + Send + 'static>(builder: RecorderBuilder<F>) -> Result<Self, StartError> {
-        let blocking = Blocking::start().map_err(|_| StartError::NoRuntime)?;
+        let blocking = Blocking::start().map_err(StartError::Thread)?;
         let recorder = blocking.wait(async move { builder.start() }).ok_or(StartError::NoRuntime)??;
         Ok(Self { recorder, blocking })
     }
@@ -172,7 +186,7 @@ impl Recorder {
         builder: RecorderBuilder<F>,
         spool: Spool,
     ) -> Result<(Self, Recovery), StartError> {
-        let blocking = Blocking::start().map_err(|_| StartError::NoRuntime)?;
+        let blocking = Blocking::start().map_err(StartError::Thread)?;
         let started = blocking.wait(builder.start_with_spool(spool));
         let (recorder, recovery) = started.ok_or(StartError::NoRuntime)??;
         Ok((Self { recorder, blocking }, recovery))

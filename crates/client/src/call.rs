@@ -27,16 +27,14 @@ impl SubmissionId {
     }
 }
 
-/// Some of a batch's events, as the body of one request.
+/// Some of a batch's events, for one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Call {
     /// To be sent.
-    Body {
+    Events(
         /// Which events of the batch.
-        events: Range<usize>,
-        /// A JSON array of them.
-        body: Bytes,
-    },
+        Range<usize>,
+    ),
     /// One event that is larger than any call may be.
     TooLarge {
         /// Its place in the batch.
@@ -58,9 +56,7 @@ pub(crate) fn calls_of(texts: &[String]) -> Vec<Call> {
             start += 1;
             continue;
         }
-        let events = start..start + count;
-        let body = body_of(texts.get(events.clone()).unwrap_or_default());
-        calls.push(Call::Body { events, body });
+        calls.push(Call::Events(start..start + count));
         start += count;
     }
     calls
@@ -91,7 +87,7 @@ mod tests {
         calls_of(texts)
             .into_iter()
             .map(|call| match call {
-                Call::Body { events, body } => (events, body.len()),
+                Call::Events(events) => (events.clone(), body_of(&texts[events]).len()),
                 Call::TooLarge { index, .. } => (index..index, 0),
             })
             .collect()

@@ -16,7 +16,7 @@ use tollgate_domain::problem::Problem;
 
 use crate::call::{Call, MAX_CALL_BYTES, SubmissionId, body_of, calls_of};
 use crate::event::UsageEvent;
-use crate::outcome::{Outcome, PartialVerdict, Verdict, partial_verdict_of, verdict_of};
+use crate::outcome::{EachVerdict, Outcome, ToldProblem, Verdict, partial_verdict_of, verdict_of, whole_verdict_of};
 use crate::retry::{RetryPolicy, chance};
 use crate::status::{EventStatus, LookError, Recorded, Usage, recorded_of};
 use crate::transport::{Ask, Endpoint, Reply, Transport};
@@ -24,6 +24,10 @@ use crate::transport::{Ask, Endpoint, Reply, Transport};
 const EVENTS_PATH: &str = "/v1/events";
 const PARTIAL_EVENTS_PATH: &str = "/v1/events?partial=true";
 const USAGE_PATH: &str = "/v1/usage";
+/// Attempts of a call that fail in a row before it is divided.
+const FAILURES_OF_A_SIZE: u32 = 3;
+/// A call of so many events is not divided for failing.
+const SMALL_CALL_EVENTS: usize = 50;
 /// The longest wait of one question that the service takes, in seconds.
 const MAX_WAIT_S: u64 = 20;
 /// Seconds that it is first asked to wait for an event's end; each further question asks for twice as long.
@@ -143,29 +147,33 @@ impl Client {
 
     /// Sends one event, again and again while the service is unavailable, within the policy.
     pub async fn record(&self, event: &UsageEvent) -> Outcome {
-        let outcomes = self.record_texts(&[event.to_json()]).await;
-        outcomes.into_iter().next().unwrap_or_else(|| unreachable!("one event has one outcome"))
+        self.record_one(event, &self.retry).await
     }
 
     /// Sends events, in order, in calls of at most 500 events and 1 MiB, one call after the other; each call is
     /// taken whole or not at all. One outcome an event, in the same order.
     ///
+    /// Only what is not known to be queued is sent again. A service that queues a part of a call has found no fault with
+    /// it, so the rest may then go in smaller calls; should the attempts end first, that part alone is queued.
+    ///
     /// The retry policy holds for each call by itself. For more than one call at a time, share clones of the client.
     pub async fn record_batch(&self, events: &[UsageEvent]) -> Vec<Outcome> {
-        self.record_texts(&events.iter().map(UsageEvent::to_json).collect::<Vec<_>>()).await
+        let texts: Vec<String> = events.iter().map(UsageEvent::to_json).collect();
+        self.record_texts(&texts, Taking::Whole, &self.retry).await
     }
 
     /// Like [`Client::record_batch`], but each event stands for itself: a bad one holds no other back, so that no
     /// outcome is [`Outcome::HeldBack`]. Only the events without an outcome are sent again.
     pub async fn record_batch_partial(&self, events: &[UsageEvent]) -> Vec<Outcome> {
         let texts: Vec<String> = events.iter().map(UsageEvent::to_json).collect();
-        self.record_texts_partial(&texts, &self.retry).await
+        self.record_texts(&texts, Taking::Each, &self.retry).await
     }
 
     /// Like [`Client::record_batch`], of events in Tollgate's JSON form that nobody has checked: the service tells what
     /// is wrong with them.
     pub async fn record_json_batch(&self, events: &[Value]) -> Vec<Outcome> {
-        self.record_texts(&events.iter().map(Value::to_string).collect::<Vec<_>>()).await
+        let texts: Vec<String> = events.iter().map(Value::to_string).collect();
+        self.record_texts(&texts, Taking::Whole, &self.retry).await
     }
 
     /// Sends one event and waits until its end is known, `timeout` for all of it. The submission id is the same for
@@ -174,10 +182,7 @@ impl Client {
     /// The key needs the scopes `ingest` and `read`.
     pub async fn record_and_wait(&self, event: &UsageEvent, timeout: Duration) -> Recorded {
         let started = Instant::now();
-        let (policy, body) = (self.retry.within(timeout), body_of(&[event.to_json()]));
-        let outcomes = self.call(body, 1, &SubmissionId::new(), &policy).await;
-        let outcome = outcomes.into_iter().next().unwrap_or_else(|| unreachable!("one event has one outcome"));
-        match Recorded::of(outcome) {
+        match Recorded::of(self.record_one(event, &self.retry.within(timeout)).await) {
             Ok(recorded) => recorded,
             Err(submission) => self.follow(event, &submission, started, timeout).await,
         }
@@ -188,7 +193,7 @@ impl Client {
     pub async fn record_and_wait_batch(&self, events: &[UsageEvent], timeout: Duration) -> Vec<Recorded> {
         let started = Instant::now();
         let texts: Vec<String> = events.iter().map(UsageEvent::to_json).collect();
-        let outcomes = self.record_texts_partial(&texts, &self.retry.within(timeout)).await;
+        let outcomes = self.record_texts(&texts, Taking::Each, &self.retry.within(timeout)).await;
         let mut recorded = Vec::with_capacity(events.len());
         // One after the other: while the first is waited for, the others come to their ends as well.
         for (event, outcome) in events.iter().zip(outcomes) {
@@ -218,31 +223,23 @@ impl Client {
         &self.retry
     }
 
-    async fn record_texts(&self, texts: &[String]) -> Vec<Outcome> {
-        let mut outcomes = Vec::with_capacity(texts.len());
-        for call in calls_of(texts) {
-            match call {
-                Call::Body { events, body } => {
-                    outcomes.extend(self.call(body, events.len(), &SubmissionId::new(), &self.retry).await);
-                }
-                Call::TooLarge { bytes, .. } => outcomes.push(too_large(bytes)),
-            }
-        }
-        outcomes
+    async fn record_one(&self, event: &UsageEvent, policy: &RetryPolicy) -> Outcome {
+        let outcomes = self.record_texts(&[event.to_json()], Taking::Whole, policy).await;
+        outcomes.into_iter().next().unwrap_or_else(|| unreachable!("one event has one outcome"))
     }
 
-    async fn record_texts_partial(&self, texts: &[String], policy: &RetryPolicy) -> Vec<Outcome> {
+    async fn record_texts(&self, texts: &[String], taking: Taking, policy: &RetryPolicy) -> Vec<Outcome> {
         let mut outcomes: Vec<Option<Outcome>> = vec![None; texts.len()];
         for call in calls_of(texts) {
             match call {
-                Call::Body { events, .. } => {
+                Call::Events(events) => {
                     let (start, texts) = (events.start, texts.get(events).unwrap_or_default());
                     let settle = |place: usize, outcome| {
                         if let Some(slot) = outcomes.get_mut(start + place) {
                             *slot = Some(outcome);
                         }
                     };
-                    self.call_partial(texts, policy, settle).await;
+                    self.call(texts, taking, policy, settle).await;
                 }
                 Call::TooLarge { index, bytes } => {
                     if let Some(slot) = outcomes.get_mut(index) {
@@ -255,90 +252,81 @@ impl Client {
         outcomes.into_iter().map(settled).collect()
     }
 
-    /// One call: the same bytes under the same submission id until an answer stands or the policy ends.
-    async fn call(&self, body: Bytes, events: usize, submission: &SubmissionId, policy: &RetryPolicy) -> Vec<Outcome> {
-        let started = Instant::now();
-        let ask = events_ask(EVENTS_PATH, body, submission);
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let limit = self.call_timeout.min(policy.max_elapsed.saturating_sub(started.elapsed()));
-            let (verdict, retry_after) = match self.transport.attempt(&ask, limit).await {
-                Reply::Answered { status, retry_after, body } => (verdict_of(status, &body, events), retry_after),
-                Reply::Unknown(reason) => (Verdict::Again { reason, queued: Vec::new() }, None),
-            };
-            let (reason, queued) = match verdict {
-                Verdict::Final(outcomes) => return outcomes,
-                Verdict::Again { reason, queued } => (reason, queued),
-            };
-            let Some(wait) = policy.wait_after(attempts, started.elapsed(), retry_after, chance()) else {
-                let mut outcomes = vec![Outcome::Unavailable { reason, retry_after, attempts }; events];
-                for (index, outcome) in queued {
-                    outcomes.get_mut(index).into_iter().for_each(|place| *place = outcome.clone());
-                }
-                return outcomes;
-            };
-            tokio::time::sleep(wait).await;
-        }
-    }
-
-    /// One call of events that stand each for itself: `settle` is told the outcome of each place of `texts`, once, as
-    /// soon as it stands. Only the others are sent again, each with the same bytes, under the same submission id.
+    /// One call: `settle` is told the outcome of each place of `texts`, once, as soon as it stands. Only the others are
+    /// sent again, each with the same bytes, under the same submission id.
     ///
-    /// A call that is refused as a whole for its bytes is divided until the one event to blame stands alone.
-    pub(crate) async fn call_partial(
+    /// A call that fails again and again is divided, so that a slow service or a short time for an attempt ends some of
+    /// it; one that is taken whole, only when the service has begun to take it. One whose events stand each for itself
+    /// and that is refused as a whole for its bytes is divided until the one event to blame stands alone.
+    pub(crate) async fn call(
         &self,
         texts: &[impl AsRef<str>],
+        taking: Taking,
         policy: &RetryPolicy,
         mut settle: impl FnMut(usize, Outcome),
     ) {
         let (started, submission) = (Instant::now(), SubmissionId::new());
-        let mut parts: Vec<Vec<usize>> = vec![(0..texts.len()).collect()];
-        let mut attempts = 0;
-        while let Some(mut part) = parts.pop() {
-            if part.is_empty() {
+        let mut parts = vec![Part { witnesses: Vec::new(), places: (0..texts.len()).collect() }];
+        let mut is_divisible = taking == Taking::Each;
+        let (mut attempts, mut failures) = (0, 0);
+        while let Some(part) = parts.pop() {
+            if part.places.is_empty() {
                 continue;
             }
-            let body = body_of(&part.iter().filter_map(|place| texts.get(*place)).collect::<Vec<_>>());
-            let ask = events_ask(PARTIAL_EVENTS_PATH, body, &submission);
+            let sent: Vec<_> = part.sent().filter_map(|place| texts.get(place)).collect();
+            let ask = events_ask(taking.path(), body_of(&sent), &submission);
             attempts += 1;
             let limit = self.call_timeout.min(policy.max_elapsed.saturating_sub(started.elapsed()));
-            let (verdict, retry_after) = match self.transport.attempt(&ask, limit).await {
+            let reply = self.transport.attempt(&ask, limit).await;
+            // Smaller calls are more calls, which is no help against this.
+            let is_too_often = matches!(reply, Reply::Answered { status: 429, .. });
+            let (verdict, retry_after) = match reply {
                 Reply::Answered { status, retry_after, body } => {
-                    (partial_verdict_of(status, &body, part.len()), retry_after)
+                    (taking.verdict_of(status, &body, sent.len()), retry_after)
                 }
                 Reply::Unknown(reason) => {
-                    (PartialVerdict::Each { outcomes: vec![None; part.len()], reason: Some(reason) }, None)
+                    (EachVerdict::Each { outcomes: vec![None; sent.len()], reason: Some(reason) }, None)
                 }
             };
             let (outcomes, reason) = match verdict {
-                PartialVerdict::Each { outcomes, reason } => (outcomes, reason),
-                PartialVerdict::Whole { divisible: true, .. } if part.len() > 1 => {
-                    let second = part.split_off(part.len() / 2);
-                    parts.extend([second, part]);
+                EachVerdict::Each { outcomes, reason } => (outcomes, reason),
+                EachVerdict::Whole { divisible: true, .. } if part.places.len() > 1 => {
+                    parts.extend(part.halves());
                     attempts = 0; // an answer: the service is there
                     continue;
                 }
-                PartialVerdict::Whole { outcome, .. } => (vec![Some(outcome); part.len()], None),
+                EachVerdict::Whole { outcome, .. } => (vec![Some(outcome); sent.len()], None),
             };
-            let mut again = Vec::new();
-            for (place, outcome) in part.into_iter().zip(outcomes) {
+            // Whole or not at all: what the service queues in part, it has found no fault with.
+            is_divisible |= reason.is_some() && outcomes.iter().any(Option::is_some);
+            let rest = part.rest(taking, &outcomes, reason.is_none());
+            let progress = rest.places.len() < part.places.len();
+            for (place, outcome) in part.places.into_iter().zip(outcomes.into_iter().skip(part.witnesses.len())) {
                 match outcome {
                     Some(outcome) => settle(place, outcome),
-                    None => again.push(place),
+                    // The service was asked for this event's problems and told others' again.
+                    None if reason.is_none() && !progress => settle(place, Outcome::HeldBack),
+                    None => {}
                 }
             }
-            let Some(reason) = reason.filter(|_| !again.is_empty()) else {
-                parts.push(again);
+            let Some(reason) = reason.filter(|_| !rest.places.is_empty()) else {
+                (attempts, failures) = (0, 0);
+                parts.extend(Some(rest).filter(|_| progress));
                 continue;
             };
             let Some(wait) = policy.wait_after(attempts, started.elapsed(), retry_after, chance()) else {
-                for place in again.into_iter().chain(parts.into_iter().flatten()) {
+                for place in rest.places.into_iter().chain(parts.into_iter().flat_map(|part| part.places)) {
                     settle(place, Outcome::Unavailable { reason: reason.clone(), retry_after, attempts });
                 }
                 return;
             };
-            parts.push(again);
+            failures += u32::from(!is_too_often);
+            if is_divisible && failures >= FAILURES_OF_A_SIZE && rest.places.len() > SMALL_CALL_EVENTS {
+                failures = 0;
+                parts.extend(rest.halves());
+            } else {
+                parts.push(rest);
+            }
             tokio::time::sleep(wait).await;
         }
     }
@@ -418,14 +406,86 @@ impl Client {
                 }
             };
         }
+        let no_answer = || LookError::Refused { status, code: None, detail: "is no answer to a question".to_owned() };
         match verdict_of(status, &body, 1) {
             Verdict::Again { reason, .. } => Looked::Again { reason, retry_after },
+            Verdict::Untold(_) => Looked::Refused(no_answer()),
             Verdict::Final(outcomes) => Looked::Refused(match outcomes.into_iter().next() {
                 Some(Outcome::Unauthorized { code, detail }) => LookError::Unauthorized { code, detail },
                 Some(Outcome::Refused { status, code, detail }) => LookError::Refused { status, code, detail },
-                _ => LookError::Refused { status, code: None, detail: "is no answer to a question".to_owned() },
+                _ => no_answer(),
             }),
         }
+    }
+}
+
+/// How a call is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taking {
+    /// Whole or not at all.
+    Whole,
+    /// Each event for itself.
+    Each,
+}
+
+impl Taking {
+    fn path(self) -> &'static str {
+        match self {
+            Self::Whole => EVENTS_PATH,
+            Self::Each => PARTIAL_EVENTS_PATH,
+        }
+    }
+
+    fn verdict_of(self, status: u16, body: &[u8], events: usize) -> EachVerdict {
+        match self {
+            Self::Whole => whole_verdict_of(status, body, events),
+            Self::Each => partial_verdict_of(status, body, events),
+        }
+    }
+}
+
+/// Events of one call that have no outcome, to be sent together.
+struct Part {
+    /// Events whose outcome stands, sent along so that the service refuses the whole again while it tells the others'
+    /// problems.
+    witnesses: Vec<usize>,
+    places: Vec<usize>,
+}
+
+impl Part {
+    fn sent(&self) -> impl Iterator<Item = usize> {
+        self.witnesses.iter().chain(&self.places).copied()
+    }
+
+    /// The second first: what is pushed last is sent next.
+    fn halves(mut self) -> [Self; 2] {
+        let second = self.places.split_off(self.places.len() / 2);
+        [Self { witnesses: self.witnesses.clone(), places: second }, self]
+    }
+
+    /// What is left of it after an answer with these outcomes.
+    ///
+    /// `is_refused`: not for want of an answer, so the rest of a call that is taken whole needs a witness. One with few
+    /// problems leaves room for the others'; one that contradicts an event is needed for that event's problem.
+    fn rest(&self, taking: Taking, outcomes: &[Option<Outcome>], is_refused: bool) -> Self {
+        let places = self.sent().zip(outcomes).skip(self.witnesses.len());
+        let places = places.filter(|(_, outcome)| outcome.is_none()).map(|(place, _)| place).collect();
+        if taking == Taking::Each || !is_refused {
+            return Self { witnesses: self.witnesses.clone(), places };
+        }
+        let told =
+            || self.sent().zip(outcomes).filter_map(|(place, outcome)| Some((place, problems_of(outcome.as_ref())?)));
+        let mildest = told().min_by_key(|(_, problems)| problems.len()).map(|(place, _)| place);
+        let contradicts = |problems: &[ToldProblem]| problems.iter().any(ToldProblem::is_contradiction);
+        let is_witness = |(place, problems): &(usize, &[ToldProblem])| Some(*place) == mildest || contradicts(problems);
+        Self { witnesses: told().filter(is_witness).map(|(place, _)| place).collect(), places }
+    }
+}
+
+fn problems_of(outcome: Option<&Outcome>) -> Option<&[ToldProblem]> {
+    match outcome {
+        Some(Outcome::Invalid { problems } | Outcome::Conflict { problems }) => Some(problems),
+        _ => None,
     }
 }
 
@@ -737,6 +797,138 @@ mod tests {
             assert!(fits, "{number}: {outcome:?}");
         }
         assert_eq!(log.paths().len(), 9, "1 + 2 for each halving of 16");
+    }
+
+    /// A client of a service that answers by the numbers of a call's events.
+    fn client_of(answer: impl Fn(&[u64]) -> Reply + Send + Sync + 'static) -> (Client, Log) {
+        let log = Log::default();
+        let seen = log.clone();
+        let transport = Transport::scripted(move |ask| {
+            seen.0.lock().unwrap().push(ask.clone());
+            std::future::ready(answer(seen.numbers().last().unwrap()))
+        });
+        (Client::of(transport), log)
+    }
+
+    /// Of a call's events the first so many are queued, and the others not.
+    fn queue_some(numbers: &[u64], some: usize) -> Reply {
+        let row = |index: usize| {
+            let status = if index < some { "queued" } else { "unavailable" };
+            serde_json::json!({"index": index, "id": event(0).id(), "submissionId": "sub_1", "status": status})
+        };
+        let status = if numbers.len() > some { 503 } else { 202 };
+        let rows: Vec<Value> = (0..numbers.len()).map(row).collect();
+        Reply::of(status, serde_json::json!({ "results": rows }).to_string())
+    }
+
+    fn sizes(log: &Log) -> Vec<usize> {
+        log.numbers().iter().map(Vec::len).collect()
+    }
+
+    fn count(outcomes: &[Outcome], fits: fn(&Outcome) -> bool) -> usize {
+        outcomes.iter().filter(|outcome| fits(outcome)).count()
+    }
+
+    const IS_QUEUED: fn(&Outcome) -> bool = |outcome| matches!(outcome, Outcome::Queued { .. });
+
+    #[tokio::test(start_paused = true)]
+    async fn problems_that_an_answer_has_no_room_for_are_asked_for_and_nothing_is_taken_meanwhile() {
+        // Every fifth event is good, and so would the last be, if it did not contradict the fifth. The first bad one has
+        // one problem, each other one four.
+        let problems_of = |numbers: &[u64], index: usize| match numbers[index] {
+            5 | 499 if numbers.contains(&5) && numbers.contains(&499) => vec!["same_id_other_payload"],
+            499 => Vec::new(),
+            number if number % 5 == 0 => Vec::new(),
+            1 => vec!["missing_field"],
+            _ => vec!["missing_field"; 4],
+        };
+        let (client, log) = client_of(move |numbers| {
+            let told = |index| problems_of(numbers, index).into_iter().map(move |code| (index, code));
+            let problems: Vec<Value> = (0..numbers.len())
+                .flat_map(told)
+                .map(|(index, code)| serde_json::json!({"index": index, "code": code}))
+                .collect();
+            assert_ne!(problems.len(), 0, "the service would take {numbers:?}");
+            let told = &problems[..problems.len().min(1_000)];
+            let omitted = problems.len() - told.len();
+            Reply::of(400, serde_json::json!({"problems": told, "problemsOmitted": omitted}).to_string())
+        });
+        let outcomes = client.record_batch(&(0..500).map(event).collect::<Vec<_>>()).await;
+        for (number, outcome) in outcomes.iter().enumerate() {
+            let fits = match number {
+                5 | 499 => matches!(outcome, Outcome::Conflict { .. }),
+                number if number % 5 == 0 => *outcome == Outcome::HeldBack,
+                _ => matches!(outcome, Outcome::Invalid { problems } if !problems.is_empty()),
+            };
+            assert!(fits, "{number}: {outcome:?}");
+        }
+        assert_eq!(outcomes.len(), 500);
+        assert_eq!(log.paths(), [EVENTS_PATH; 2]);
+        assert_eq!(log.numbers()[1][..2], [1, 5], "the mildest, and the one that the last contradicts");
+        assert_eq!(log.submissions().len(), 1);
+
+        // One event that fills every answer ends the asking.
+        let endless = r#"{"problems":[{"code":"missing_field","index":0}],"problemsOmitted":9}"#;
+        let (client, log) = client_of(move |_| Reply::of(400, endless));
+        let outcomes = client.record_batch(&[event(0), event(1), event(2)]).await;
+        assert!(
+            matches!(outcomes.as_slice(), [Outcome::Invalid { .. }, Outcome::HeldBack, Outcome::HeldBack]),
+            "{outcomes:?}"
+        );
+        assert_eq!(log.numbers(), [[0, 1, 2], [0, 1, 2]]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_that_queues_a_few_of_a_call_at_a_time_ends_all_of_it() {
+        let events: Vec<_> = (0..100).map(event).collect();
+        for whole in [true, false] {
+            let (mut client, log) = client_of(|numbers| queue_some(numbers, 10));
+            let record = async |client: &Client| {
+                if whole { client.record_batch(&events).await } else { client.record_batch_partial(&events).await }
+            };
+            // After three failures the rest goes in halves; an end of one is no failure.
+            let outcomes = record(&client).await;
+            assert_eq!(sizes(&log), [100, 90, 80, 35, 25, 15, 5, 35, 25, 15, 5]);
+            assert_eq!(count(&outcomes, IS_QUEUED), 100);
+            assert_eq!(log.submissions().len(), 1);
+            // What is queued when the attempts end is said to be.
+            client.retry.max_attempts = 4;
+            assert_eq!(count(&record(&client).await, IS_QUEUED), 40);
+        }
+        // Twice a half, and no answer that takes the whole.
+        let (client, log) = client_of(|numbers| {
+            let reply = queue_some(numbers, 1);
+            match reply {
+                Reply::Answered { retry_after, body, .. } => Reply::Answered { status: 503, retry_after, body },
+                unknown @ Reply::Unknown(_) => unknown,
+            }
+        });
+        assert_eq!(count(&client.record_batch(&[event(0), event(1)]).await, IS_QUEUED), 2);
+        assert_eq!(log.numbers(), [vec![0, 1], vec![1]]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_too_large_for_its_time_is_divided_unless_it_is_taken_whole_or_too_often() {
+        let events: Vec<_> = (0..500).map(event).collect();
+        let slow = |numbers: &[u64]| match numbers.len() {
+            0..=150 => queue_some(numbers, 150),
+            _ => Reply::Unknown("no answer in time".to_owned()),
+        };
+        let (client, log) = client_of(slow);
+        assert_eq!(count(&client.record_batch_partial(&events).await, IS_QUEUED), 500);
+        assert_eq!(sizes(&log), [500, 500, 500, 250, 250, 250, 125, 125, 250, 250, 250, 125, 125]);
+
+        let (client, log) = client_of(slow);
+        assert_eq!(count(&client.record_batch(&events).await, IS_QUEUED), 0);
+        assert_eq!(sizes(&log), [500; 8], "a half may be good where the whole is not");
+
+        let (client, log) = client_of(|_| Reply::of(429, ""));
+        assert_eq!(count(&client.record_batch_partial(&events).await, IS_QUEUED), 0);
+        assert_eq!(sizes(&log), [500; 8]);
+
+        let (client, log) = client_of(|_| Reply::of(503, ""));
+        client.record_batch_partial(&events[..50]).await;
+        assert_eq!(sizes(&log), [50; 8], "small enough");
     }
 
     #[tokio::test(start_paused = true)]

@@ -33,8 +33,11 @@ pub enum Outcome {
         /// Every problem of this event; none where the answer had no room to tell them.
         problems: Vec<ToldProblem>,
     },
-    /// Nothing is wrong with this event, but another one of its call was refused, and a call is taken whole or not at
+    /// No problem of this event was told, but another one of its call was refused, and a call is taken whole or not at
     /// all. Send it again without that one.
+    ///
+    /// Where an answer has no room for every problem of its call, the client asks on until each event's are told, so
+    /// nothing is wrong with this one; unless the service tells no more of them, and then the next call's answer does.
     HeldBack,
     /// The API key is missing, unknown, revoked, or may not send events. Mend the configuration, then send it again.
     Unauthorized {
@@ -84,6 +87,13 @@ pub struct ToldProblem {
     index: Option<usize>,
 }
 
+impl ToldProblem {
+    /// Whether it is of two events of one call.
+    pub(crate) fn is_contradiction(&self) -> bool {
+        self.code == "same_id_other_payload"
+    }
+}
+
 impl From<Problem> for ToldProblem {
     fn from(problem: Problem) -> Self {
         let Problem { code, index, field, problem, mend } = problem;
@@ -110,6 +120,9 @@ pub struct Quota {
 pub(crate) enum Verdict {
     /// Every event's outcome stands.
     Final(Vec<Outcome>),
+    /// The call is refused, by an answer without room for every problem: what it tells stands, and of an event without
+    /// a word nothing is known.
+    Untold(Vec<Option<Outcome>>),
     /// The same bytes again, after a wait. If there is no other attempt, these events are known to be queued.
     Again { reason: String, queued: Vec<(usize, Outcome)> },
 }
@@ -121,6 +134,8 @@ struct Answer {
     code: Option<String>,
     detail: Option<String>,
     problems: Vec<ToldProblem>,
+    #[serde(rename = "problemsOmitted")]
+    problems_omitted: u64,
     results: Vec<EventAnswer>,
     #[serde(flatten)]
     quota: Quota,
@@ -136,9 +151,9 @@ struct EventAnswer {
     status: String,
 }
 
-/// What an answer means for the events of a call that takes the good ones.
+/// What an answer means for each event of its call.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum PartialVerdict {
+pub(crate) enum EachVerdict {
     /// One a place of the call: its outcome, or nothing where it is to be sent again; at once when there is no
     /// `reason` to wait.
     Each { outcomes: Vec<Option<Outcome>>, reason: Option<String> },
@@ -146,23 +161,42 @@ pub(crate) enum PartialVerdict {
     Whole { outcome: Outcome, divisible: bool },
 }
 
+/// Reads the answer of a call of `events` events that is taken whole. An event without an outcome is sent again, where
+/// there is a reason to wait; where there is none, its problems are still to be told.
+pub(crate) fn whole_verdict_of(status: u16, body: &[u8], events: usize) -> EachVerdict {
+    match verdict_of(status, body, events) {
+        Verdict::Final(outcomes) => {
+            EachVerdict::Each { outcomes: outcomes.into_iter().map(Some).collect(), reason: None }
+        }
+        Verdict::Untold(outcomes) => EachVerdict::Each { outcomes, reason: None },
+        Verdict::Again { reason, queued } => {
+            let mut outcomes = vec![None; events];
+            for (index, outcome) in queued {
+                outcomes.get_mut(index).into_iter().for_each(|place| *place = Some(outcome.clone()));
+            }
+            EachVerdict::Each { outcomes, reason: Some(reason) }
+        }
+    }
+}
+
 /// Reads the answer of a call of `events` events that was sent with `partial=true`.
-pub(crate) fn partial_verdict_of(status: u16, body: &[u8], events: usize) -> PartialVerdict {
+pub(crate) fn partial_verdict_of(status: u16, body: &[u8], events: usize) -> EachVerdict {
     let answer: Answer = serde_json::from_slice(body).unwrap_or_default();
     if matches!(status, 202 | 400 | 402 | 422 | 503) && !answer.results.is_empty() {
         return each_of(status, &answer, events);
     }
     match verdict_of(status, body, events) {
-        Verdict::Again { reason, .. } => PartialVerdict::Each { outcomes: vec![None; events], reason: Some(reason) },
+        Verdict::Again { reason, .. } => EachVerdict::Each { outcomes: vec![None; events], reason: Some(reason) },
+        Verdict::Untold(outcomes) => EachVerdict::Each { outcomes, reason: None },
         Verdict::Final(outcomes) => match outcomes.first() {
             Some(refused @ Outcome::Refused { .. }) => {
-                PartialVerdict::Whole { outcome: refused.clone(), divisible: matches!(status, 400 | 413 | 422) }
+                EachVerdict::Whole { outcome: refused.clone(), divisible: matches!(status, 400 | 413 | 422) }
             }
             Some(refused @ (Outcome::Unauthorized { .. } | Outcome::QuotaExceeded { .. })) => {
-                PartialVerdict::Whole { outcome: refused.clone(), divisible: false }
+                EachVerdict::Whole { outcome: refused.clone(), divisible: false }
             }
             // A service that takes all or nothing after all: those that another event held back go again without it.
-            _ => PartialVerdict::Each {
+            _ => EachVerdict::Each {
                 outcomes: outcomes.into_iter().map(|o| Some(o).filter(|o| *o != Outcome::HeldBack)).collect(),
                 reason: None,
             },
@@ -172,7 +206,7 @@ pub(crate) fn partial_verdict_of(status: u16, body: &[u8], events: usize) -> Par
 
 /// Results event by event. What an answer does not tell of an event is unknown, and so is a word that this version does
 /// not know: such an event is sent again.
-fn each_of(status: u16, answer: &Answer, events: usize) -> PartialVerdict {
+fn each_of(status: u16, answer: &Answer, events: usize) -> EachVerdict {
     let mut outcomes = vec![None; events];
     for result in &answer.results {
         if let Some(place) = outcomes.get_mut(result.index) {
@@ -181,7 +215,7 @@ fn each_of(status: u16, answer: &Answer, events: usize) -> PartialVerdict {
     }
     let unknown = outcomes.iter().filter(|outcome| outcome.is_none()).count();
     let reason = (unknown > 0).then(|| format!("the service answered {status}, without {unknown} of {events} events"));
-    PartialVerdict::Each { outcomes, reason }
+    EachVerdict::Each { outcomes, reason }
 }
 
 fn outcome_of(result: &EventAnswer, answer: &Answer) -> Option<Outcome> {
@@ -210,7 +244,11 @@ pub(crate) fn verdict_of(status: u16, body: &[u8], events: usize) -> Verdict {
     match status {
         202 => all_queued(&answer, events),
         400 | 422 if answer.problems.iter().any(|problem| problem.index.is_some_and(|index| index < events)) => {
-            Verdict::Final((0..events).map(|index| refused_event(&answer.problems, index)).collect())
+            let told: Vec<_> = (0..events).map(|index| refused_event(&answer.problems, index)).collect();
+            if answer.problems_omitted > 0 && told.contains(&None) {
+                return Verdict::Untold(told);
+            }
+            Verdict::Final(told.into_iter().map(|outcome| outcome.unwrap_or(Outcome::HeldBack)).collect())
         }
         401 | 403 => every(Outcome::Unauthorized {
             code: answer.code.unwrap_or_default(),
@@ -242,12 +280,13 @@ fn queued(results: &[EventAnswer]) -> Vec<(usize, Outcome)> {
     results.iter().filter_map(|result| Some((result.index, queued_event(result)?))).collect()
 }
 
-fn refused_event(problems: &[ToldProblem], index: usize) -> Outcome {
+/// `None`: no problem of this event is told.
+fn refused_event(problems: &[ToldProblem], index: usize) -> Option<Outcome> {
     let problems: Vec<_> = problems.iter().filter(|problem| problem.index == Some(index)).cloned().collect();
     match problems.as_slice() {
-        [] => Outcome::HeldBack,
-        some if some.iter().all(|problem| problem.code == "same_id_other_payload") => Outcome::Conflict { problems },
-        _ => Outcome::Invalid { problems },
+        [] => None,
+        some if some.iter().all(ToldProblem::is_contradiction) => Some(Outcome::Conflict { problems }),
+        _ => Some(Outcome::Invalid { problems }),
     }
 }
 
@@ -259,6 +298,7 @@ mod tests {
         match verdict_of(status, body.as_bytes(), events) {
             Verdict::Final(outcomes) => outcomes,
             Verdict::Again { reason, .. } => panic!("{reason}"),
+            Verdict::Untold(outcomes) => panic!("{outcomes:?}"),
         }
     }
 
@@ -274,6 +314,27 @@ mod tests {
         assert_eq!(outcomes[0], Outcome::HeldBack);
         assert!(matches!(&outcomes[1], Outcome::Invalid { problems } if problems[0].field == "meter"));
         assert!(matches!(&outcomes[2], Outcome::Conflict { .. }));
+    }
+
+    #[test]
+    fn an_event_whose_problems_may_be_left_out_is_not_said_to_be_held_back() {
+        let told = |omitted: u64| {
+            format!(
+                r#"{{"code":"invalid_events","problemsOmitted":{omitted},"problems":[{{"code":"missing_field","index":0}}]}}"#
+            )
+        };
+        assert!(matches!(final_of(400, &told(0), 2).as_slice(), [Outcome::Invalid { .. }, Outcome::HeldBack]));
+        let verdict = verdict_of(400, told(1).as_bytes(), 2);
+        assert!(matches!(&verdict, Verdict::Untold(each) if matches!(each.as_slice(), [Some(_), None])), "{verdict:?}");
+        // Every event has a problem: which others it has is no question of its outcome.
+        assert!(matches!(final_of(400, &told(7), 1).as_slice(), [Outcome::Invalid { .. }]));
+        assert_eq!(words(400, &told(1), 2), ("invalid again".to_owned(), false));
+        // Results tell of each event, whether there was room for its problems or not.
+        let rows = told(1).replace(
+            "\"problems\":",
+            r#""results":[{"index":0,"submissionId":"s","status":"invalid"},{"index":1,"submissionId":"s","status":"invalid"}],"problems":"#,
+        );
+        assert_eq!(words(400, &rows, 2), ("invalid invalid".to_owned(), false));
     }
 
     #[test]
@@ -306,10 +367,10 @@ mod tests {
             Some(_) => "other",
         };
         match partial_verdict_of(status, body.as_bytes(), events) {
-            PartialVerdict::Each { outcomes, reason } => {
+            EachVerdict::Each { outcomes, reason } => {
                 (outcomes.iter().map(word).collect::<Vec<_>>().join(" "), reason.is_some())
             }
-            PartialVerdict::Whole { outcome, divisible } => (format!("{}!{divisible}", word(&Some(outcome))), false),
+            EachVerdict::Whole { outcome, divisible } => (format!("{}!{divisible}", word(&Some(outcome))), false),
         }
     }
 

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use tollgate_domain::event::MAX_EVENT_BYTES;
 
 use crate::call::{MAX_CALL_BYTES, MAX_CALL_EVENTS};
-use crate::client::Client;
+use crate::client::{Client, Taking};
 use crate::event::UsageEvent;
 use crate::outcome::Outcome;
 use crate::spool::{Backlog, Place, Recovery, Spool, SpoolError, Writer};
@@ -120,6 +120,9 @@ pub enum StartError {
     /// Call it inside a Tokio runtime, or see [`crate::blocking`].
     #[error("a recorder needs a Tokio runtime to run on")]
     NoRuntime,
+    /// The operating system gives no thread or runtime to a recorder of [`crate::blocking`].
+    #[error("a blocking recorder gets no thread to run on: {0}")]
+    Thread(#[source] io::Error),
     /// The spool cannot be opened.
     #[error(transparent)]
     Spool(#[from] SpoolError),
@@ -455,7 +458,7 @@ impl<F: FnMut(Settled)> Driver<F> {
             match self.turn().await {
                 Turn::Settled(number, outcome) => self.settle(number, outcome),
                 Turn::Command(Some(command)) => self.obey(command),
-                Turn::Command(None) => self.is_abandoned(),
+                Turn::Command(None) => self.abandon(),
                 Turn::CallEnded | Turn::BatchDue => {}
                 Turn::TimeIsOver => break,
             }
@@ -505,7 +508,7 @@ impl<F: FnMut(Settled)> Driver<F> {
     }
 
     /// Every handle is dropped. A spool has what is left; without one, there is only this.
-    fn is_abandoned(&mut self) {
+    fn abandon(&mut self) {
         self.open = false;
         let keeps = self.writer.is_some();
         let closing = self.begin_closing();
@@ -535,7 +538,7 @@ impl<F: FnMut(Settled)> Driver<F> {
                     // An error: the driver has ended, and with it this call.
                     let _told = numbers.get(place).map(|number| settle.send((*number, outcome)));
                 };
-                client.call_partial(&texts, &policy, told).await;
+                client.call(&texts, Taking::Each, &policy, told).await;
             });
         }
     }
@@ -703,6 +706,8 @@ mod tests {
         /// Never sees it.
         LoseCall,
         Busy,
+        /// Answers in time to no more events than so many.
+        Slow(usize),
         /// Never answers.
         Stall,
         /// One result an event, these in turn.
@@ -798,7 +803,8 @@ mod tests {
                     self.refused.extend(Some(*bad).filter(|_| numbers.len() == 1));
                     Reply::of(400, "")
                 }
-                Step::Queue | Step::Refuse(_) => self.results(&["queued"], numbers),
+                Step::Slow(limit) if numbers.len() > *limit => Reply::Unknown("late".to_owned()),
+                Step::Queue | Step::Refuse(_) | Step::Slow(_) => self.results(&["queued"], numbers),
             }
         }
 
@@ -924,6 +930,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_service_too_slow_for_a_full_call_gets_smaller_ones() {
+        let (service, told) = (Service::new(vec![Step::Slow(60)]), Told::default());
+        let recorder = Recorder::builder(service.client(), told.observer()).start().unwrap();
+        for number in 0..200 {
+            recorder.record(event(number)).await.unwrap();
+        }
+        let counts = tokio::time::timeout(SECOND * 300, recorder.flush()).await.expect("no progress").unwrap();
+        assert_eq!((counts.queued, told.numbers().len()), (200, 200));
+        let sizes: Vec<usize> = service.calls().iter().map(Vec::len).collect();
+        assert_eq!(sizes, [200, 200, 200, 100, 100, 100, 50, 50, 100, 100, 100, 50, 50]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_stalled_call_stops_no_other() {
         let (service, told) = (Service::new(vec![Step::Stall, Step::Queue]), Told::default());
         let builder = Recorder::builder(service.client(), told.observer()).batch_events(1).close_timeout(SECOND);
@@ -1013,6 +1032,14 @@ mod tests {
             assert_eq!(settled.event, event(7));
             assert!(format!("{:?}", settled.outcome).starts_with(kind), "{:?}", settled.outcome);
         }
+    }
+
+    #[test]
+    fn a_thread_that_cannot_be_had_says_why() {
+        let error = StartError::Thread(io::Error::from(io::ErrorKind::OutOfMemory));
+        let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<io::Error>());
+        assert_eq!(cause.map(io::Error::kind), Some(io::ErrorKind::OutOfMemory));
+        assert!(error.to_string().contains(&cause.unwrap().to_string()));
     }
 
     #[test]

@@ -17,6 +17,11 @@ fn use_it(server: &Server) {
     // The scripted server has no word on a status: a queued event whose end is not told.
     let recorded = client.clone().record_and_wait(&event(1), Duration::from_millis(300));
     assert!(matches!(&recorded, Recorded::Unavailable { queued: true, .. }), "{recorded:?}");
+    let recorded = client.record_and_wait_batch(&[event(1), event(2)], Duration::from_millis(300));
+    assert!(recorded.iter().all(|end| matches!(end, Recorded::Unavailable { queued: true, .. })), "{recorded:?}");
+    assert_eq!(recorded.len(), 2);
+    let json: serde_json::Value = serde_json::from_str(&event(1).to_json()).unwrap();
+    assert!(matches!(client.record_json_batch(&[json]).as_slice(), [Outcome::Queued { .. }]));
     assert!(client.usage(None).is_err());
     assert!(client.event_status(&event(1).id(), Duration::ZERO).is_err());
 
