@@ -327,6 +327,16 @@ mod tests {
     }
 
     #[test]
+    fn texts_are_kept_as_they_are_and_an_answer_for_a_day() {
+        assert_eq!(ReceiptKey::from_stored("acme#00").as_str(), "acme#00");
+        assert_eq!(RequestHash::from_stored("0f").as_str(), "0f");
+        assert_eq!(Owner::new("token").as_str(), "token");
+        assert_eq!(KEPT_MS, 86_400_000);
+        let key = IdempotencyKey::parse_header("order-1").unwrap();
+        assert_eq!(format!("{key:?}"), "IdempotencyKey([a client's text])");
+    }
+
+    #[test]
     fn no_two_lists_of_parts_join_alike() {
         let of = |parts: &[&str]| RequestHash::of(parts.iter().map(|part| part.as_bytes()));
         assert_eq!(of(&["a", "b"]), of(&["a", "b"]));

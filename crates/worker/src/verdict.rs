@@ -132,3 +132,41 @@ pub(crate) fn hand_back<T>(why: HandBack) -> Flow<T> {
 pub(crate) fn halt<T>(reason: impl Into<String>, broken: Option<Invariant>) -> Flow<T> {
     ControlFlow::Break(Verdict::DeadLetter(DeadLetter { reason: reason.into(), broken }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every reason: its word, its rest in milliseconds, whether an engine is unwell.
+    fn table() -> [(HandBack, &'static str, u64, bool); 8] {
+        let text = String::new;
+        [
+            (HandBack::Trouble(PortError::Unknown(text())), "no_answer", 5_000, true),
+            (HandBack::Trouble(PortError::NotNow(text())), "not_now", 5_000, true),
+            (HandBack::Trouble(PortError::Contended(text())), "contended", 1_000, false),
+            (HandBack::Broken(text()), "broken", 30_000, true),
+            (HandBack::Quarantined { after_ms: 77 }, "quarantined", 77, false),
+            (HandBack::Unsettled, "unsettled", 1_000, false),
+            (HandBack::Stopping, "stopping", 0, false),
+            (HandBack::Panicked, "panicked", 30_000, false),
+        ]
+    }
+
+    #[test]
+    fn each_reason_has_its_word_its_rest_and_says_whether_an_engine_is_unwell() {
+        for (why, word, rest_ms, is_an_engine_s) in table() {
+            assert_eq!((why.as_str(), why.rest_ms(), why.is_an_engine_s()), (word, rest_ms, is_an_engine_s), "{why:?}");
+        }
+    }
+
+    #[test]
+    fn each_outcome_has_a_word_of_its_own() {
+        let ended = Status::ALL.iter().map(|status| Outcome::Already(*status));
+        let rejected = RejectedReason::ALL.iter().map(|reason| Outcome::Rejected(*reason));
+        let others = [Outcome::Inserted, Outcome::Uninsertable, Outcome::Conflict];
+        let words: Vec<_> = ended.chain(rejected).chain(others).map(Outcome::as_str).collect();
+        let distinct: std::collections::BTreeSet<_> = words.iter().collect();
+        assert_eq!((words.len(), distinct.len()), (9, 9), "{words:?}");
+        assert!(words.iter().all(|word| word.len() > 3 && word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')));
+    }
+}
