@@ -235,7 +235,7 @@ impl PlusUsage for SharedPorts {
 }
 
 impl Intake for SharedPorts {
-    async fn send(&self, messages: &[String]) -> Vec<PortResult<()>> {
+    async fn send_each(&self, messages: &[String], told: &mut (impl FnMut(usize, PortResult<()>) + Send)) {
         let readdressed = |message: &String| {
             let envelope = Envelope::decode(message).unwrap();
             let properties = envelope.event.properties().unwrap_or("{}").parse::<serde_json::Value>().unwrap();
@@ -244,9 +244,9 @@ impl Intake for SharedPorts {
         };
         if self.forgets(Leak::SpaceOfTheBody) {
             let messages: Vec<String> = messages.iter().map(readdressed).collect();
-            return self.world.intake().send(&messages).await;
+            return self.world.intake().send_each(&messages, told).await;
         }
-        self.world.intake().send(messages).await
+        self.world.intake().send_each(messages, told).await;
     }
 
     async fn probe(&self) -> PortResult<()> {

@@ -257,7 +257,8 @@ Examples:
   TOLLGATE_API_KEY=tollgate_sk_... tollgate keys rotate
   tollgate keys rotate --space acme --id 0123456789abcdef --overlap 7d
 
-The old key is refused after the overlap even if the new one was lost: then make another with `tollgate keys create`.";
+The old key is refused after the overlap even if the new one was lost: then make another with `tollgate keys create`.
+Front doors see the end of the overlap within their key cache's time: a shorter overlap lasts as long as that.";
 
 const REVOKE_EXAMPLES: &str = "\
 Examples:

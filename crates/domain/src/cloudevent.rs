@@ -13,7 +13,8 @@ use crate::time::UtcMillis;
 /// The one version that is read.
 pub const SPEC_VERSION: &str = "1.0";
 /// Attributes that binary mode may carry in headers `ce-{name}`; any other is ignored.
-const HEADER_ATTRIBUTES: [&str; 7] = ["id", "quantity", "source", "specversion", "subject", "time", "type"];
+const HEADER_ATTRIBUTES: [&str; 9] =
+    ["data_base64", "datacontenttype", "id", "quantity", "source", "specversion", "subject", "time", "type"];
 
 /// One event of the JSON format, or every problem of it.
 pub fn event_of(value: &Value, accepted_at: UtcMillis) -> Result<Event, Vec<Problem>> {

@@ -256,8 +256,29 @@ pub trait Queue: Send + Sync + 'static {
 
 /// SQS, as the front door sees it.
 pub trait Intake: Send + Sync + 'static {
-    /// Sends all messages, however many; the answers are in their order, and `Ok` means durably queued.
-    fn send(&self, messages: &[String]) -> impl Future<Output = Vec<PortResult<()>>> + Send;
+    /// Sends all messages, however many. Tells of each, by its place among them, as soon as its answer comes and in no
+    /// order: `Ok` means durably queued.
+    ///
+    /// Whoever drops the future keeps what was told. Of a message that nothing was told of, nothing is known.
+    fn send_each(
+        &self,
+        messages: &[String],
+        told: &mut (impl FnMut(usize, PortResult<()>) + Send),
+    ) -> impl Future<Output = ()> + Send;
+    /// The same for whoever waits for every answer: all of them, in the messages' order.
+    fn send(&self, messages: &[String]) -> impl Future<Output = Vec<PortResult<()>>> + Send {
+        async move {
+            let unanswered = || Err(PortError::Unknown("a message has no answer".to_owned()));
+            let mut answers: Vec<_> = messages.iter().map(|_| unanswered()).collect();
+            let mut told = |place: usize, answer| {
+                if let Some(slot) = answers.get_mut(place) {
+                    *slot = answer;
+                }
+            };
+            self.send_each(messages, &mut told).await;
+            answers
+        }
+    }
     /// Whether the queue is there and answers.
     fn probe(&self) -> impl Future<Output = PortResult<()>> + Send;
 }

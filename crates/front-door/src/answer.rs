@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::{Serialize, Serializer};
 use tollgate_domain::identity::EventId;
@@ -84,6 +84,9 @@ errors! {
     /// The body broke off.
     IncompleteBody = "incomplete_body" BAD_REQUEST None;
         "The body broke off", "send the whole body, of the announced length";
+    /// The body comes in a transfer coding other than `chunked`.
+    BadFraming = "bad_framing" BAD_REQUEST None;
+        "The body comes in a transfer coding that is not taken here", "send the body with a Content-Length, or with Transfer-Encoding: chunked and no other coding";
     /// No key was sent.
     MissingKey = "missing_key" UNAUTHORIZED None;
         "No API key was sent", "send Authorization: Bearer <key>";
@@ -162,6 +165,12 @@ impl ErrorKind {
             }
             _ => None,
         }
+    }
+
+    /// Whether nothing more is read from a connection on which this is told: where the next request begins is not sure,
+    /// or far away.
+    const fn ends_connection(self) -> bool {
+        matches!(self, Self::BadFraming | Self::BodyTooLarge)
     }
 }
 
@@ -471,6 +480,9 @@ impl IntoResponse for Refusal {
         }
         if let Some(challenge) = self.challenge() {
             headers.insert(WWW_AUTHENTICATE, challenge);
+        }
+        if self.kind.ends_connection() {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }

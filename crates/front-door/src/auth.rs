@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use http::HeaderMap;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tollgate_domain::key::{KeyHash, KeyRecord, Scope};
 use tollgate_domain::ports::{Clock, Keys};
 use tollgate_domain::space::SpaceId;
@@ -13,7 +13,7 @@ use tollgate_domain::time::UtcMillis;
 use crate::answer::{ErrorKind, Refusal};
 use crate::config::AuthConfig;
 use crate::headers;
-use crate::ports::FrontDoorPorts;
+use crate::ports::{FrontDoorPorts, in_time};
 
 /// Whose request it is, and what it may do.
 #[derive(Debug)]
@@ -131,12 +131,9 @@ pub(crate) async fn authenticate<P: FrontDoorPorts>(
 /// Notes that a key was used. Best effort: nobody waits for it, and a failure is made up for by a later use.
 pub(crate) async fn note_use<P: FrontDoorPorts>(ports: &P, cache: &KeyCache, hash: &KeyHash, now: UtcMillis) {
     let noting = ports.keys().touch(hash, cache.use_spacing_ms(), now);
-    let failure = match timeout(cache.config.lookup_timeout, noting).await {
-        Ok(Ok(_)) => return,
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "no answer in time".to_owned(),
-    };
-    tracing::warn!(error = failure, "a key's use could not be noted");
+    if let Err(error) = in_time(cache.config.lookup_timeout, noting).await {
+        tracing::warn!(error, "a key's use could not be noted");
+    }
 }
 
 async fn find<P: FrontDoorPorts>(
@@ -145,23 +142,22 @@ async fn find<P: FrontDoorPorts>(
     hash: &KeyHash,
     stale: Option<KeyRecord>,
 ) -> Result<KeyRecord, Refusal> {
-    let failure = match timeout(cache.config.lookup_timeout, ports.keys().find(hash)).await {
-        Ok(Ok(Some(record))) => {
+    let error = match in_time(cache.config.lookup_timeout, ports.keys().find(hash)).await {
+        Ok(Some(record)) => {
             cache.keep(hash.clone(), record.clone(), Instant::now());
             return Ok(record);
         }
-        Ok(Ok(None)) => {
+        Ok(None) => {
             cache.forget(hash);
             return Err(Refusal::new(ErrorKind::UnknownKey));
         }
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "no answer in time".to_owned(),
+        Err(error) => error,
     };
     if let Some(record) = stale {
-        tracing::warn!(space = %record.space, error = failure, "keys table gives no answer: a cached key goes on");
+        tracing::warn!(space = %record.space, error, "keys table gives no answer: a cached key goes on");
         cache.pause(hash, Instant::now());
         return Ok(record);
     }
-    tracing::error!(error = failure, "keys table gives no answer: an uncached key is told 503");
+    tracing::error!(error, "keys table gives no answer: an uncached key is told 503");
     Err(Refusal::new(ErrorKind::AuthenticationUnavailable))
 }

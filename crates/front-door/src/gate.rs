@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tollgate_domain::identity::EventId;
 use tollgate_domain::ledger::EventKey;
 use tollgate_domain::period::PeriodMonth;
@@ -20,7 +20,7 @@ use tollgate_domain::space::SpaceId;
 use crate::answer::Quota;
 use crate::config::{GateConfig, GateMode};
 use crate::intake::Taking;
-use crate::ports::FrontDoorPorts;
+use crate::ports::{FrontDoorPorts, in_time};
 
 /// Why a call passed; its name stands in the request's log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,18 +97,17 @@ impl Gate {
         if self.config.mode == GateMode::Off || is_internal || ids.is_empty() {
             return Ok(Passage::Unasked);
         }
-        let failure = match timeout(self.config.budget, self.find(ports, space, month, ids)).await {
-            Ok(Ok(Finding::Open)) => return Ok(Passage::Open),
-            Ok(Ok(Finding::Full(full))) if passes(&full.known, taking) => return Ok(Passage::Known),
-            Ok(Ok(Finding::Full(full))) if self.config.mode == GateMode::Observe => {
+        let error = match in_time(self.config.budget, self.find(ports, space, month, ids)).await {
+            Ok(Finding::Open) => return Ok(Passage::Open),
+            Ok(Finding::Full(full)) if passes(&full.known, taking) => return Ok(Passage::Known),
+            Ok(Finding::Full(full)) if self.config.mode == GateMode::Observe => {
                 tracing::info!(%space, %month, quota = ?full.quota, "the gate would refuse; it only observes");
                 return Ok(Passage::Observed);
             }
-            Ok(Ok(Finding::Full(full))) => return Err(full),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "no answer within the gate's budget".to_owned(),
+            Ok(Finding::Full(full)) => return Err(full),
+            Err(error) => error,
         };
-        tracing::warn!(%space, error = failure, "the gate could not ask: the call passes");
+        tracing::warn!(%space, error, "the gate could not ask: the call passes");
         Ok(Passage::FailedOpen)
     }
 

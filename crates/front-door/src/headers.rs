@@ -1,7 +1,7 @@
 //! What the front door reads from a request's headers. Each is a client's text: taken when sane, else as if absent or
 //! refused.
 
-use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue};
 use tollgate_domain::call::Form;
 use tollgate_domain::cloudevent;
@@ -14,9 +14,9 @@ use crate::answer::{ErrorKind, Refusal};
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// In: the client's own submission id, the same for every attempt of a call.
 pub(crate) const SUBMISSION_ID: HeaderName = HeaderName::from_static("tollgate-submission-id");
-/// In: the body is the data of a CloudEvent whose attributes stand in headers of this prefix.
+/// In: the body is the data of a CloudEvent whose attributes stand in headers of the prefix.
 const CLOUD_EVENT_VERSION: HeaderName = HeaderName::from_static("ce-specversion");
-const CLOUD_EVENT_PREFIX: &str = "ce-";
+pub(crate) const CLOUD_EVENT_PREFIX: &str = "ce-";
 pub(crate) const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Characters of a request id that is taken from a client.
@@ -79,8 +79,48 @@ pub(crate) fn api_key(headers: &HeaderMap) -> Result<ApiKey, Refusal> {
     ApiKey::parse(key.trim()).map_err(|_| malformed())
 }
 
+/// Refuses a transfer coding other than `chunked`: whoever stands between may not agree where such a body ends.
+///
+/// The server refuses one that does not end in `chunked`, and takes `chunked` with a Content-Length as `chunked`, hides
+/// the length, and closes the connection behind the answer (RFC 9112, 6.1 and 6.3).
+pub(crate) fn check_framing(headers: &HeaderMap) -> Result<(), Refusal> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(coding), None) if is_chunked(coding) => Ok(()),
+        _ => Err(Refusal::new(ErrorKind::BadFraming)),
+    }
+}
+
+/// What a call's body is, as its head says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyKind {
+    Tollgate,
+    CloudEvent,
+    CloudEventBatch,
+    CloudEventBinary,
+}
+
+impl BodyKind {
+    /// How the body is to be read, with what of the head belongs to it.
+    pub(crate) fn form(self, headers: &HeaderMap) -> Form<'_> {
+        match self {
+            Self::Tollgate => Form::Tollgate,
+            Self::CloudEvent => Form::CloudEvent,
+            Self::CloudEventBatch => Form::CloudEventBatch,
+            Self::CloudEventBinary => {
+                let attributes = headers.iter().filter_map(|(name, value)| {
+                    Some((name.as_str().strip_prefix(CLOUD_EVENT_PREFIX)?, value.as_bytes()))
+                });
+                Form::CloudEventBinary(attributes.collect())
+            }
+        }
+    }
+}
+
 /// What the body is. JSON when unsaid; never compressed: nothing here unpacks what a client packed.
-pub(crate) fn form(headers: &HeaderMap) -> Result<Form<'_>, Refusal> {
+pub(crate) fn body_kind(headers: &HeaderMap) -> Result<BodyKind, Refusal> {
     let unsupported = || Refusal::new(ErrorKind::UnsupportedMediaType);
     let is_plain = |encoding: &HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"identity");
     if !headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
@@ -94,15 +134,12 @@ pub(crate) fn form(headers: &HeaderMap) -> Result<Form<'_>, Refusal> {
     };
     let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match essence.as_str() {
-        "application/cloudevents+json" => Ok(Form::CloudEvent),
-        "application/cloudevents-batch+json" => Ok(Form::CloudEventBatch),
+        "application/cloudevents+json" => Ok(BodyKind::CloudEvent),
+        "application/cloudevents-batch+json" => Ok(BodyKind::CloudEventBatch),
         _ if headers.contains_key(CLOUD_EVENT_VERSION) && cloudevent::is_json(&essence) => {
-            let attributes = headers
-                .iter()
-                .filter_map(|(name, value)| Some((name.as_str().strip_prefix(CLOUD_EVENT_PREFIX)?, value.as_bytes())));
-            Ok(Form::CloudEventBinary(attributes.collect()))
+            Ok(BodyKind::CloudEventBinary)
         }
-        "application/json" => Ok(Form::Tollgate),
+        "application/json" => Ok(BodyKind::Tollgate),
         _ => Err(unsupported()),
     }
 }

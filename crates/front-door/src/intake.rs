@@ -1,8 +1,10 @@
 //! From a body's bytes to messages in the queue, and from the queue's answers to each event's. Fails closed.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, EXPECT};
 use http::{HeaderMap, Uri};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::time::timeout;
@@ -10,7 +12,7 @@ use tollgate_domain::call::{self, Call, Flaw, Form, Place, Unreadable};
 use tollgate_domain::envelope::Envelope;
 use tollgate_domain::event::Event;
 use tollgate_domain::identity::EventId;
-use tollgate_domain::ports::Intake;
+use tollgate_domain::ports::{Intake, PortResult};
 use tollgate_domain::space::SpaceId;
 use tollgate_domain::time::UtcMillis;
 
@@ -18,6 +20,11 @@ use crate::answer::{ErrorKind, EventResult, EventStatus, Refusal};
 use crate::config::IntakeConfig;
 use crate::ports::FrontDoorPorts;
 use crate::query::Query;
+
+/// Bytes of a refused body that are taken all the same.
+const MAX_DRAINED_BYTES: usize = 8 * 1024 * 1024;
+/// Time for them to come.
+const MAX_DRAIN: Duration = Duration::from_secs(2);
 
 /// What becomes of a call's good events when others are not good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,17 +58,40 @@ pub(crate) struct Submission {
 }
 
 /// The body's bytes, once its size is known to be right.
-pub(crate) async fn read_body(config: &IntakeConfig, request: &HeaderMap, body: Body) -> Result<Bytes, Refusal> {
+pub(crate) async fn read_body(config: &IntakeConfig, request: &HeaderMap, mut body: Body) -> Result<Bytes, Refusal> {
     let announced = request.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|bytes| bytes > config.max_body_bytes) {
+        // Who waits for a word to go on has sent nothing yet, and need not.
+        if !request.contains_key(EXPECT) {
+            drain(body).await;
+        }
         return Err(Refusal::new(ErrorKind::BodyTooLarge));
     }
-    let whole = Limited::new(body, config.max_body_bytes).collect();
+    let whole = Limited::new(&mut body, config.max_body_bytes).collect();
     match timeout(config.body_timeout, whole).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::new(ErrorKind::BodyTooLarge)),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            drain(body).await;
+            Err(Refusal::new(ErrorKind::BodyTooLarge))
+        }
         Ok(Err(_)) => Err(Refusal::new(ErrorKind::IncompleteBody)),
         Err(_) => Err(Refusal::new(ErrorKind::BodyTimeout)),
+    }
+}
+
+/// Takes what still comes of a refused body and forgets it, within limits. A connection that is closed on bytes which
+/// nobody read is reset, and the answer can be lost with it.
+async fn drain(mut body: Body) {
+    let rest = async {
+        let mut left = MAX_DRAINED_BYTES;
+        while left > 0
+            && let Some(Ok(frame)) = body.frame().await
+        {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+        }
+    };
+    if timeout(MAX_DRAIN, rest).await.is_err() {
+        tracing::debug!("a refused body still comes: it is answered all the same");
     }
 }
 
@@ -117,19 +147,23 @@ async fn send<P: FrontDoorPorts>(
     };
     let messages: Vec<String> = events.into_iter().map(encode).collect();
     let (space, count) = (&submission.space, messages.len());
-    let answers = timeout(config.enqueue_timeout, ports.intake().send(&messages)).await.unwrap_or_else(|_| {
-        tracing::error!(%space, messages = count, "the queue did not answer in time");
-        Vec::new()
-    });
-    if let Some(error) = answers.iter().find_map(|answer| answer.as_ref().err()) {
-        tracing::error!(%space, messages = count, %error, "the queue did not take everything");
-    }
     // What has no answer is not known to be queued.
-    let status_of = |place: usize| match answers.get(place) {
-        Some(Ok(())) => EventStatus::Queued,
-        Some(Err(_)) | None => EventStatus::Unavailable,
+    let mut fates = vec![EventStatus::Unavailable; count];
+    let mut failure = None;
+    let mut told = |place: usize, answer: PortResult<()>| match (answer, fates.get_mut(place)) {
+        (Ok(()), Some(fate)) => *fate = EventStatus::Queued,
+        (Ok(()), None) => {}
+        (Err(error), _) => failure = Some(error),
     };
-    (0..count).map(status_of).collect()
+    let sent = timeout(config.enqueue_timeout, ports.intake().send_each(&messages, &mut told)).await;
+    let queued = fates.iter().filter(|fate| **fate == EventStatus::Queued).count();
+    if sent.is_err() {
+        tracing::error!(%space, messages = count, queued, "the queue did not answer in time");
+    }
+    if let Some(error) = failure {
+        tracing::error!(%space, messages = count, queued, %error, "the queue did not take everything");
+    }
+    fates
 }
 
 /// One result for each event of the call. `ids` and `fates` are of its good events, in their order.

@@ -2,7 +2,6 @@
 
 use http::Uri;
 use serde::Serialize;
-use tokio::time::timeout;
 use tollgate_domain::key::{ListedKey, Scope};
 use tollgate_domain::ports::Keys;
 use tollgate_domain::space::SpaceId;
@@ -11,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::answer::{ErrorKind, Refusal};
 use crate::config::ReadsConfig;
-use crate::ports::FrontDoorPorts;
+use crate::ports::{FrontDoorPorts, in_time};
 use crate::query::Query;
 use crate::schema;
 
@@ -71,11 +70,11 @@ pub(crate) async fn list_keys<P: FrontDoorPorts>(
     uri: &Uri,
 ) -> Result<KeyList, Refusal> {
     Query::of(uri).finish()?;
-    let failure = match timeout(config.timeout, ports.keys().list(&space)).await {
-        Ok(Ok(keys)) => return Ok(KeyList { space, keys: keys.into_iter().map(KeyEntry::from).collect() }),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "no answer in time".to_owned(),
-    };
-    tracing::error!(%space, error = failure, "the keys cannot be listed");
-    Err(Refusal::new(ErrorKind::KeysUnavailable))
+    match in_time(config.timeout, ports.keys().list(&space)).await {
+        Ok(keys) => Ok(KeyList { space, keys: keys.into_iter().map(KeyEntry::from).collect() }),
+        Err(error) => {
+            tracing::error!(%space, error, "the keys cannot be listed");
+            Err(Refusal::new(ErrorKind::KeysUnavailable))
+        }
+    }
 }

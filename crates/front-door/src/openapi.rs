@@ -47,7 +47,10 @@ const BEARER: &str = "key";
 /// are there, or none.
 const BINARY_MODE: &str = "x-cloudevents-binary-mode";
 
-/// What any route with a key may answer.
+/// What any route may answer.
+const OF_ALL: [ErrorKind; 1] = [ErrorKind::BadFraming];
+
+/// What any route with a key may answer beside that.
 const OF_KEYS: [ErrorKind; 7] = [
     ErrorKind::MissingKey,
     ErrorKind::MalformedKey,
@@ -85,9 +88,10 @@ fn errors(route: Route) -> Vec<ErrorKind> {
         Route::EventStatus => &[ErrorKind::InvalidEventId, ErrorKind::InvalidQuery, ErrorKind::LedgerUnavailable],
         Route::Usage => &[ErrorKind::InvalidQuery, ErrorKind::UsageUnavailable],
         Route::Keys => &[ErrorKind::InvalidQuery, ErrorKind::KeysUnavailable],
-        Route::Health | Route::Readiness | Route::Document => return Vec::new(),
+        Route::Health | Route::Readiness | Route::Document => &[],
     };
-    OF_KEYS.iter().chain(own).copied().collect()
+    let of_keys = route.scope().map_or(&[][..], |_| &OF_KEYS);
+    OF_ALL.iter().chain(of_keys).chain(own).copied().collect()
 }
 
 /// The document as JSON. Made once, when it is first asked for.
@@ -127,10 +131,10 @@ fn describe() -> OpenApi {
 
 const ABOUT: &str = "Charges each usage event exactly once.\n\n\
     The space comes from the API key and from nothing else. A query parameter that an operation does not have is \
-    refused, and so is one that comes twice. Every error is `application/problem+json` (RFC 9457) with a stable `code`; \
+    refused, and so is one that comes twice; operations without a key ignore them all. Every error is `application/problem+json` (RFC 9457) with a stable `code`; \
     ERRORS.md in the source says what to do about each. Where no operation is, 404 `not_found` or 405 \
     `method_not_allowed` is answered. Every `GET` is also served as `HEAD`. What the server cannot read as HTTP it \
-    answers by itself, without a body.";
+    answers by itself, without a body and without the headers of the others.";
 
 fn components() -> Components {
     let mut schemas = Vec::new();
@@ -391,8 +395,9 @@ fn binary_mode() -> Value {
     });
     json!({
         "description": "With a header ce-specversion, and a Content-Type that is JSON's or none, the body is the data of \
-            one CloudEvent, and these headers are its attributes. Other ce-* headers are ignored. Values are \
-            percent-encoded, in double quotes or not.",
+            one CloudEvent, and these headers are its attributes. A ce-datacontenttype that is not JSON's and any \
+            ce-data_base64 are refused, other ce-* headers are ignored. Values are percent-encoded, in double quotes or \
+            not.",
         "parameters": headers,
         "requestBody": {
             "content": {JSON: {"schema": reference::<schema::CloudData>(), "example": {"model": "m", "quantity": 3}}},

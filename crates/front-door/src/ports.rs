@@ -1,10 +1,22 @@
 //! What the front door asks of the world.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tollgate_domain::ports::{Billing, Clock, EventLookup, Intake, Keys, Ledger, PlusUsage, Receipts, Spaces};
+use tokio::time::timeout;
+use tollgate_domain::ports::{
+    Billing, Clock, EventLookup, Intake, Keys, Ledger, PlusUsage, PortResult, Receipts, Spaces,
+};
 
-/// The front door's ports in one bundle. What it writes: messages ([`Intake::send`]), receipts,
+/// What a port answers within `limit`, or why there is no answer: for the log, and for no client.
+pub(crate) async fn in_time<T>(limit: Duration, asked: impl Future<Output = PortResult<T>>) -> Result<T, String> {
+    match timeout(limit, asked).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err("no answer in time".to_owned()),
+    }
+}
+
+/// The front door's ports in one bundle. What it writes: messages ([`Intake::send_each`]), receipts,
 /// and when a key was last used.
 pub trait FrontDoorPorts: Send + Sync + 'static {
     /// API keys: asked by authentication, which fails closed.

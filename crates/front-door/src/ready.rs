@@ -8,12 +8,12 @@ use http::StatusCode;
 use http::header::RETRY_AFTER;
 use serde::Serialize;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tollgate_domain::key::KeyHash;
 use tollgate_domain::ports::{Intake, Keys, PortResult};
 use utoipa::ToSchema;
 
-use crate::ports::FrontDoorPorts;
+use crate::ports::{FrontDoorPorts, in_time};
 use crate::schema;
 
 /// Time for each engine to answer.
@@ -99,11 +99,11 @@ impl Readiness {
 }
 
 async fn check<T>(engine: &'static str, asked: impl Future<Output = PortResult<T>>) -> &'static str {
-    let failure = match timeout(CHECK, asked).await {
-        Ok(Ok(_)) => return WELL,
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "no answer in time".to_owned(),
-    };
-    tracing::warn!(engine, error = failure, "not ready");
-    UNAVAILABLE
+    match in_time(CHECK, asked).await {
+        Ok(_) => WELL,
+        Err(error) => {
+            tracing::warn!(engine, error, "not ready");
+            UNAVAILABLE
+        }
+    }
 }

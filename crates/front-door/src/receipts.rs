@@ -12,8 +12,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use tokio::time::timeout;
-use tollgate_domain::ports::{Clock, PortResult, Receipts};
+use tollgate_domain::ports::{Clock, Receipts};
 use tollgate_domain::receipt::{
     Begun, IdempotencyKey, NewReceipt, Owner, ReceiptKey, RequestHash, StoredAnswer, begin, is_terminal,
 };
@@ -22,13 +21,14 @@ use uuid::Uuid;
 
 use crate::answer::{ErrorKind, Refusal};
 use crate::config::ReceiptsConfig;
-use crate::ports::FrontDoorPorts;
+use crate::headers::CLOUD_EVENT_PREFIX;
+use crate::ports::{FrontDoorPorts, in_time};
 
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Out: the answer is a stored one.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-/// Prefix of the headers that carry a CloudEvent's attributes.
-const CLOUD_EVENT: &str = "ce-";
+/// After which a client may ask again at the latest, while its command runs: most end long before their lease does.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// What of an answer's head belongs to the answer and not to the exchange.
 const KEPT_HEADERS: [HeaderName; 1] = [CONTENT_TYPE];
 
@@ -63,7 +63,7 @@ pub(crate) fn key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Refusal
 /// What makes a request the same command: method, path, query, body, its type, and the attributes of a CloudEvent. Not
 /// the headers of a single attempt, such as ids and traces.
 fn request_hash(head: &Parts, body: &Bytes) -> RequestHash {
-    let is_asked = |name: &&HeaderName| **name == CONTENT_TYPE || name.as_str().starts_with(CLOUD_EVENT);
+    let is_asked = |name: &&HeaderName| **name == CONTENT_TYPE || name.as_str().starts_with(CLOUD_EVENT_PREFIX);
     let mut names: Vec<&HeaderName> = head.headers.keys().filter(is_asked).collect();
     names.sort_by_key(|name| name.as_str());
     let headers = names.into_iter().flat_map(|name| {
@@ -90,7 +90,7 @@ pub(crate) async fn run_once<P: FrontDoorPorts>(
     let owner = Owner::new(Uuid::now_v7().simple().to_string());
     let lease_until = now.saturating_add_ms(lease_ms);
     let new = NewReceipt { key, request, owner, now, lease_until };
-    let standing = match in_time(config, ports.receipts().begin(&new)).await {
+    let standing = match in_time(config.timeout, ports.receipts().begin(&new)).await {
         Ok(standing) => standing,
         Err(error) => {
             tracing::error!(error, "the receipts table gives no answer: a command is told 503");
@@ -105,7 +105,7 @@ pub(crate) async fn run_once<P: FrontDoorPorts>(
         Begun::Reused => Err(Refusal::new(ErrorKind::IdempotencyKeyReused)),
         Begun::InProgress { ms_left } => {
             let left = Duration::from_millis(ms_left.try_into().unwrap_or_default());
-            Err(Refusal::new(ErrorKind::RequestInProgress).retry_after(left))
+            Err(Refusal::new(ErrorKind::RequestInProgress).retry_after(left.min(LONGEST_PAUSE)))
         }
     }
 }
@@ -123,7 +123,7 @@ async fn keep<P: FrontDoorPorts>(ports: &P, config: &ReceiptsConfig, new: &NewRe
         let stored =
             StoredAnswer { status: head.status.as_u16(), headers: kept_headers(&head.headers), body: body.to_vec() };
         let now = ports.clock().now();
-        match in_time(config, ports.receipts().finish(&new.key, &new.owner, &stored, now)).await {
+        match in_time(config.timeout, ports.receipts().finish(&new.key, &new.owner, &stored, now)).await {
             Ok(true) => {}
             Ok(false) => tracing::warn!("a command outlived its lease and was taken over: its answer is not kept"),
             Err(error) => {
@@ -137,15 +137,8 @@ async fn keep<P: FrontDoorPorts>(ports: &P, config: &ReceiptsConfig, new: &NewRe
 }
 
 async fn end_lease<P: FrontDoorPorts>(ports: &P, config: &ReceiptsConfig, new: &NewReceipt) {
-    if let Err(error) = in_time(config, ports.receipts().release(&new.key, &new.owner)).await {
+    if let Err(error) = in_time(config.timeout, ports.receipts().release(&new.key, &new.owner)).await {
         tracing::warn!(error, "a command could not be released: its retry waits for the lease to end");
-    }
-}
-
-async fn in_time<T>(config: &ReceiptsConfig, asked: impl Future<Output = PortResult<T>>) -> Result<T, String> {
-    match timeout(config.timeout, asked).await {
-        Ok(answer) => answer.map_err(|error| error.to_string()),
-        Err(_) => Err("no answer in time".to_owned()),
     }
 }
 

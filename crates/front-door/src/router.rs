@@ -10,23 +10,23 @@ use axum::{Json, Router};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use serde::Serialize;
 use tokio::task::JoinError;
 use tokio::time::Instant;
 use tollgate_domain::call::Call;
 use tollgate_domain::event::Event;
 use tollgate_domain::identity::EventId;
-use tollgate_domain::key::Scope;
 use tollgate_domain::period::PeriodMonth;
 use tollgate_domain::plan::PlanPolicy;
 use tollgate_domain::ports::Clock;
+use tollgate_domain::space::SpaceId;
 
 use crate::answer::{Accepted, ErrorKind, Refusal};
 use crate::auth::{Caller, KeyCache, authenticate, note_use};
 use crate::config::{FrontDoorConfig, IntakeConfig, ReadsConfig, ReceiptsConfig};
 use crate::gate::{Gate, Passage};
-use crate::headers;
+use crate::headers::{self, BodyKind};
 use crate::intake::{Submission, Taking, enqueue, parse_events, read_body, results_of};
 use crate::keys::list_keys;
 use crate::limit::RateLimits;
@@ -49,6 +49,14 @@ struct FrontDoor<P> {
     gate: Gate,
     watch: Watch,
     readiness: Readiness,
+}
+
+/// A call that nothing in its head refuses, with its body.
+struct Sent {
+    parts: Parts,
+    taking: Taking,
+    kind: BodyKind,
+    body: Bytes,
 }
 
 /// What a request's log line tells beside its status; travels with the response to the one place that logs.
@@ -77,7 +85,7 @@ pub fn router<P: FrontDoorPorts>(ports: P, config: FrontDoorConfig) -> Router {
         reads,
     };
     let served = |route| match route {
-        Route::SendEvents => post(handle_request::<P>),
+        Route::SendEvents => post(send_events::<P>),
         Route::EventStatus => get(event_status::<P>),
         Route::Usage => get(usage::<P>),
         Route::Keys => get(keys::<P>),
@@ -106,7 +114,7 @@ async fn document() -> Response {
     ([(CONTENT_TYPE, "application/json")], openapi::document()).into_response()
 }
 
-async fn handle_request<P: FrontDoorPorts>(State(door): State<Arc<FrontDoor<P>>>, request: Request) -> Response {
+async fn send_events<P: FrontDoorPorts>(State(door): State<Arc<FrontDoor<P>>>, request: Request) -> Response {
     let mut decision = Decision::default();
     match door.decide(request, &mut decision).await {
         Ok(response) => response,
@@ -115,38 +123,38 @@ async fn handle_request<P: FrontDoorPorts>(State(door): State<Arc<FrontDoor<P>>>
 }
 
 async fn event_status<P: FrontDoorPorts>(State(door): State<Arc<FrontDoor<P>>>, request: Request) -> Response {
-    let (head, mut decision) = (request.into_parts().0, Decision::default());
-    let found = async {
-        let caller = door.admit(&head.headers, Scope::Read, &mut decision).await?;
-        door.watch.read_status(&door.ports, caller.space, &head.uri).await
-    };
-    answer(found.await, decision)
+    let look = async |door: Arc<FrontDoor<P>>, space, uri| door.watch.read_status(&door.ports, space, &uri).await;
+    tell(door, Route::EventStatus, request, look).await
 }
 
 async fn usage<P: FrontDoorPorts>(State(door): State<Arc<FrontDoor<P>>>, request: Request) -> Response {
-    let (head, mut decision) = (request.into_parts().0, Decision::default());
-    let found = async {
-        let caller = door.admit(&head.headers, Scope::Read, &mut decision).await?;
-        read_usage(&door.ports, &door.reads, &door.policy, caller.space, &head.uri).await
+    let look = async |door: Arc<FrontDoor<P>>, space, uri| {
+        read_usage(&door.ports, &door.reads, &door.policy, space, &uri).await
     };
-    answer(found.await, decision)
+    tell(door, Route::Usage, request, look).await
 }
 
 async fn keys<P: FrontDoorPorts>(State(door): State<Arc<FrontDoor<P>>>, request: Request) -> Response {
-    let (head, mut decision) = (request.into_parts().0, Decision::default());
-    let found = async {
-        let caller = door.admit(&head.headers, Scope::Admin, &mut decision).await?;
-        list_keys(&door.ports, &door.reads, caller.space, &head.uri).await
-    };
-    answer(found.await, decision)
+    let look = async |door: Arc<FrontDoor<P>>, space, uri| list_keys(&door.ports, &door.reads, space, &uri).await;
+    tell(door, Route::Keys, request, look).await
 }
 
 async fn readyz<P: FrontDoorPorts>(State(door): State<Arc<FrontDoor<P>>>) -> Response {
     door.readiness.answer(&door.ports).await
 }
 
-/// A 200 with what was asked for, or the refusal.
-fn answer(found: Result<impl Serialize, Refusal>, decision: Decision) -> Response {
+/// A 200 with what `look` finds for a caller who may use `route`, or the refusal.
+async fn tell<P: FrontDoorPorts, T: Serialize, F: Future<Output = Result<T, Refusal>>>(
+    door: Arc<FrontDoor<P>>,
+    route: Route,
+    request: Request,
+    look: impl FnOnce(Arc<FrontDoor<P>>, SpaceId, Uri) -> F,
+) -> Response {
+    let (head, mut decision) = (request.into_parts().0, Decision::default());
+    let found = match door.admit(&head.headers, route, &mut decision).await {
+        Ok(caller) => look(door, caller.space, head.uri).await,
+        Err(refusal) => Err(refusal),
+    };
     match found {
         Ok(document) => Decision { outcome: "told", ..decision }.of(Json(document).into_response()),
         Err(refusal) => refusal.into_answer(decision),
@@ -154,17 +162,17 @@ fn answer(found: Result<impl Serialize, Refusal>, decision: Decision) -> Respons
 }
 
 impl<P: FrontDoorPorts> FrontDoor<P> {
-    /// Who asks, if they may: the key is known, does not ask too often, and has the scope.
+    /// Who asks, if they may: the key is known, does not ask too often, and has the route's scope.
     async fn admit(
         self: &Arc<Self>,
         headers: &HeaderMap,
-        scope: Scope,
+        route: Route,
         decision: &mut Decision,
     ) -> Result<Caller, Refusal> {
         let caller = authenticate(&self.ports, &self.keys, headers).await?;
         decision.space = Some(caller.space.as_str().to_owned());
         self.limits.pass(&caller.key)?;
-        caller.require(scope)?;
+        route.scope().map_or(Ok(()), |scope| caller.require(scope))?;
         let now = self.ports.clock().now();
         if self.keys.is_use_due(&caller.key, now) {
             let (door, key) = (Arc::clone(self), caller.key.clone());
@@ -176,20 +184,20 @@ impl<P: FrontDoorPorts> FrontDoor<P> {
     /// Takes a call, once if its sender gave it an idempotency key.
     async fn decide(self: &Arc<Self>, request: Request, decision: &mut Decision) -> Result<Response, Refusal> {
         let (parts, body) = request.into_parts();
-        let caller = self.admit(&parts.headers, Scope::Ingest, decision).await?;
+        let caller = self.admit(&parts.headers, Route::SendEvents, decision).await?;
         let key = receipts::key(&parts.headers)?;
         // What the head alone refuses is told before the body is waited for.
-        Taking::of_query(&parts.uri)?;
-        headers::form(&parts.headers)?;
+        let (taking, kind) = (Taking::of_query(&parts.uri)?, headers::body_kind(&parts.headers)?);
         let body = read_body(&self.intake, &parts.headers, body).await?;
-        let Some(key) = key else { return Ok(self.take(caller, &parts, &body, decision.clone()).await) };
+        let sent = Sent { parts, taking, kind, body };
+        let Some(key) = key else { return Ok(self.take(caller, &sent, decision.clone()).await) };
 
-        let command = Command::new(&caller.space, &key, &parts, &body);
+        let command = Command::new(&caller.space, &key, &sent.parts, &sent.body);
         let (door, decision) = (Arc::clone(self), decision.clone());
         // On a task of its own: a client that goes away does not leave a command half run, and its retry is told the
         // answer.
         let running = tokio::spawn(async move {
-            let taken = door.take(caller, &parts, &body, decision.clone());
+            let taken = door.take(caller, &sent, decision.clone());
             let answer = run_once(&door.ports, &door.receipts, command, taken).await?;
             let is_replayed = answer.extensions().get::<Decision>().is_none();
             Ok(if is_replayed { Decision { outcome: "replayed", ..decision }.of(answer) } else { answer })
@@ -202,22 +210,16 @@ impl<P: FrontDoorPorts> FrontDoor<P> {
         }
     }
 
-    async fn take(&self, caller: Caller, parts: &Parts, body: &Bytes, mut decision: Decision) -> Response {
-        match self.accept(caller, parts, body, &mut decision).await {
+    async fn take(&self, caller: Caller, sent: &Sent, mut decision: Decision) -> Response {
+        match self.accept(caller, sent, &mut decision).await {
             Ok(accepted) => Decision { outcome: "queued", ..decision }.of(accepted.into_response()),
             Err(refusal) => refusal.into_answer(decision),
         }
     }
 
-    async fn accept(
-        &self,
-        caller: Caller,
-        parts: &Parts,
-        body: &Bytes,
-        decision: &mut Decision,
-    ) -> Result<Accepted, Refusal> {
-        let taking = Taking::of_query(&parts.uri)?;
-        let form = headers::form(&parts.headers)?;
+    async fn accept(&self, caller: Caller, sent: &Sent, decision: &mut Decision) -> Result<Accepted, Refusal> {
+        let Sent { parts, taking, kind, body } = sent;
+        let (taking, form) = (*taking, kind.form(&parts.headers));
         // Read once: every event of the call is of one month, and its future begins at one instant.
         let accepted_at = self.ports.clock().now();
         let call = parse_events(&self.intake, body, &form, taking, accepted_at)?;
@@ -270,7 +272,10 @@ impl Decision {
 async fn accompany(request: Request, next: Next) -> Response {
     let started = Instant::now();
     let request_id = headers::request_id(request.headers());
-    let mut response = next.run(request).await;
+    let mut response = match headers::check_framing(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_answer(Decision::default()),
+    };
     let status = response.status().as_u16();
     let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     if let Some(Decision { space, events, distinct, gate, outcome }) = response.extensions_mut().remove::<Decision>() {

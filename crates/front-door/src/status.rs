@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Uri;
 use serde::Serialize;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tollgate_domain::identity::{EventId, Fingerprint};
 use tollgate_domain::ledger::{EventKey, LedgerItem, Rejection, Status};
 use tollgate_domain::period::PeriodMonth;
@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 use crate::answer::{ErrorKind, Refusal};
 use crate::config::ReadsConfig;
-use crate::ports::FrontDoorPorts;
+use crate::ports::{FrontDoorPorts, in_time};
 use crate::query::Query;
 use crate::schema;
 
@@ -193,6 +193,9 @@ impl Watch {
     async fn wait<P: FrontDoorPorts>(&self, ports: &P, key: &EventKey, wait: Duration) -> Result<Standing, Refusal> {
         let started = Instant::now();
         let mut standing = self.look(ports, key).await?;
+        if standing.terminal || wait.is_zero() {
+            return Ok(standing);
+        }
         // Beyond so many, nobody waits: a client that asks again costs less than one that is held.
         let Ok(_waiter) = self.waiters.try_acquire() else { return Ok(standing) };
         let mut pause = FIRST_PAUSE;
@@ -209,15 +212,13 @@ impl Watch {
     }
 
     async fn look<P: FrontDoorPorts>(&self, ports: &P, key: &EventKey) -> Result<Standing, Refusal> {
-        let failure = match timeout(self.config.timeout, ports.ledger().read(key)).await {
-            Ok(Ok(Image::Item(item))) => return Ok((*item).into()),
-            Ok(Ok(Image::Absent)) => return Ok(Standing::unknown(key.id.clone())),
+        let error = match in_time(self.config.timeout, ports.ledger().read(key)).await {
+            Ok(Image::Item(item)) => return Ok((*item).into()),
+            Ok(Image::Absent) => return Ok(Standing::unknown(key.id.clone())),
             // Of a later version, perhaps: to call it unknown would be a lie.
-            Ok(Ok(Image::Unreadable(why))) => why,
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "no answer in time".to_owned(),
+            Ok(Image::Unreadable(error)) | Err(error) => error,
         };
-        tracing::error!(space = %key.space, id = %key.id, error = failure, "the ledger does not tell where an event stands");
+        tracing::error!(space = %key.space, id = %key.id, error, "the ledger does not tell where an event stands");
         Err(Refusal::new(ErrorKind::LedgerUnavailable))
     }
 }

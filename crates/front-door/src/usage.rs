@@ -2,7 +2,6 @@
 
 use http::Uri;
 use serde::Serialize;
-use tokio::time::timeout;
 use tollgate_domain::period::PeriodMonth;
 use tollgate_domain::plan::{Plan, PlanPolicy};
 use tollgate_domain::ports::{Billing, Clock, Freshness, PlusUsage, PortResult, Spaces};
@@ -11,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::answer::{ErrorKind, Refusal};
 use crate::config::ReadsConfig;
-use crate::ports::FrontDoorPorts;
+use crate::ports::{FrontDoorPorts, in_time};
 use crate::query::Query;
 use crate::schema;
 
@@ -61,13 +60,10 @@ pub(crate) async fn read_usage<P: FrontDoorPorts>(
     let month = query.take("month", "a month such as 2026-11", |text| PeriodMonth::parse(text).ok());
     query.finish()?;
     let month = month.unwrap_or_else(|| PeriodMonth::of(ports.clock().now()));
-    let failure = match timeout(config.timeout, find(ports, config, policy, &space, month)).await {
-        Ok(Ok(usage)) => return Ok(usage),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "no answer in time".to_owned(),
-    };
-    tracing::error!(%space, %month, error = failure, "usage cannot be told");
-    Err(Refusal::new(ErrorKind::UsageUnavailable))
+    in_time(config.timeout, find(ports, config, policy, &space, month)).await.map_err(|error| {
+        tracing::error!(%space, %month, error, "usage cannot be told");
+        Refusal::new(ErrorKind::UsageUnavailable)
+    })
 }
 
 async fn find<P: FrontDoorPorts>(

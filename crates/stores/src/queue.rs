@@ -1,12 +1,14 @@
 //! SQS: accepted events on their way to a worker, and the dead-letter queue.
 
+use std::ops::Range;
+
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::BuildError;
 use aws_sdk_sqs::types::{
     BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message,
     MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName, SendMessageBatchRequestEntry,
 };
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 use tollgate_domain::ports::{Delivery, Intake, PortError, PortResult, Queue, Receipt};
 
 use crate::aws::{decide, poll_time_outs};
@@ -189,8 +191,8 @@ impl Queue for SqsQueue {
 }
 
 /// Consecutive messages that fit one batch call, as ranges of positions: by ten and by bytes.
-fn batches(messages: &[String]) -> Vec<std::ops::Range<usize>> {
-    let mut batches: Vec<std::ops::Range<usize>> = Vec::new();
+fn batches(messages: &[String]) -> Vec<Range<usize>> {
+    let mut batches: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;
     for (at, message) in messages.iter().enumerate() {
         match batches.last_mut() {
@@ -207,14 +209,24 @@ fn batches(messages: &[String]) -> Vec<std::ops::Range<usize>> {
     batches
 }
 
+/// Sends the batches, some side by side, and tells of each message once its batch is answered: one that stalls keeps
+/// nobody from hearing of the others.
+async fn send_side_by_side<F: Future<Output = Vec<PortResult<()>>>>(
+    batches: Vec<Range<usize>>,
+    send: impl Fn(Range<usize>) -> F,
+    told: &mut impl FnMut(usize, PortResult<()>),
+) {
+    let sending = |batch: Range<usize>| send(batch.clone()).map(move |results| batch.zip(results));
+    let mut answers = stream::iter(batches).map(sending).buffer_unordered(SEND_CONCURRENCY);
+    while let Some(results) = answers.next().await {
+        results.for_each(|(place, result)| told(place, result));
+    }
+}
+
 impl Intake for SqsIntake {
-    async fn send(&self, messages: &[String]) -> Vec<PortResult<()>> {
-        let answers: Vec<Vec<PortResult<()>>> = stream::iter(batches(messages))
-            .map(|batch| self.send_batch(messages.get(batch).unwrap_or_default()))
-            .buffered(SEND_CONCURRENCY)
-            .collect()
-            .await;
-        answers.into_iter().flatten().collect()
+    async fn send_each(&self, messages: &[String], told: &mut (impl FnMut(usize, PortResult<()>) + Send)) {
+        let send = |batch| self.send_batch(messages.get(batch).unwrap_or_default());
+        send_side_by_side(batches(messages), send, told).await;
     }
 
     async fn probe(&self) -> PortResult<()> {
@@ -223,8 +235,8 @@ impl Intake for SqsIntake {
 }
 
 impl Intake for SqsQueue {
-    async fn send(&self, messages: &[String]) -> Vec<PortResult<()>> {
-        self.intake.send(messages).await
+    async fn send_each(&self, messages: &[String], told: &mut (impl FnMut(usize, PortResult<()>) + Send)) {
+        self.intake.send_each(messages, told).await;
     }
 
     async fn probe(&self) -> PortResult<()> {
@@ -287,6 +299,24 @@ mod tests {
         let half = MAX_BATCH_BYTES / 2;
         assert_eq!(batches(&sized(&[half, half, 1])), [0..2, 2..3]);
         assert_eq!(batches(&sized(&[half, half + 1, 1])), [0..1, 1..3]);
+    }
+
+    #[test]
+    fn a_batch_that_stalls_hides_no_answer_of_another() {
+        let mut told = Vec::new();
+        let send = |batch: Range<usize>| async move {
+            if batch.start == 10 {
+                std::future::pending::<()>().await;
+            }
+            batch.map(|place| if place == 21 { Err(PortError::NotNow(String::new())) } else { Ok(()) }).collect()
+        };
+        let all: Vec<Range<usize>> = vec![0..10, 10..20, 20..30, 30..40, 40..50, 50..51];
+        let ended =
+            send_side_by_side(all, send, &mut |place, result| told.push((place, result.is_ok()))).now_or_never();
+        assert_eq!(ended, None);
+        told.sort_unstable();
+        let expected: Vec<_> = (0..10).chain(20..51).map(|place| (place, place != 21)).collect();
+        assert_eq!(told, expected);
     }
 
     #[test]

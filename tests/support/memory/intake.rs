@@ -10,18 +10,16 @@ use super::{Call, Effect, World};
 pub struct MemoryIntake(pub(super) World);
 
 impl Intake for MemoryIntake {
-    async fn send(&self, messages: &[String]) -> Vec<PortResult<()>> {
-        let mut answers = Vec::with_capacity(messages.len());
-        for message in messages {
+    async fn send_each(&self, messages: &[String], told: &mut (impl FnMut(usize, PortResult<()>) + Send)) {
+        for (place, message) in messages.iter().enumerate() {
             // Each message is an effect of its own: a batch can fail for some of its entries.
             let call = Call { effect: Effect::Send, key: Envelope::decode(message).ok().map(|sent| sent.key()) };
             let sent = self.0.effect(call, |state| {
                 state.queue.push(message, state.now);
                 Ok(())
             });
-            answers.push(sent.await);
+            told(place, sent.await);
         }
-        answers
     }
 
     async fn probe(&self) -> PortResult<()> {

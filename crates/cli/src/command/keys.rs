@@ -105,7 +105,10 @@ async fn rotate(keys: &DynamoKeys, which: &WhichKey, overlap: DurationMs, as_jso
         line(key.expose());
         note("Shown once: only its hash is stored.");
         if is_revoked {
-            note(format!("The old key, {}, is refused from {revoked_at} on.", old.as_str()));
+            note(format!(
+                "The old key, {}, is refused from {revoked_at} on (front doors see it within their key cache's time).",
+                old.as_str()
+            ));
         }
     }
     match fate {

@@ -1,5 +1,8 @@
 //! Each bad input has its own clear error, and nothing of its call is queued.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use axum::body::Body;
 use http::Request;
 use serde_json::{Value, json};
@@ -251,19 +254,65 @@ async fn a_call_has_one_to_five_hundred_events() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_body_over_one_mebibyte_is_refused_unparsed() {
     let world = World::new();
     let router = world.router(FrontDoorConfig::default());
     let fits = format!("{EVENT}{}", " ".repeat(1024 * 1024 - EVENT.len()));
     assert_eq!(ask(&router, post(fits.clone())).await.status, 202);
     let answer = ask(&router, post(format!("{fits} "))).await;
-    assert_eq!((answer.status, answer.code()), (413, "body_too_large"));
+    assert_eq!((answer.status, answer.code(), answer.header("connection")), (413, "body_too_large", Some("close")));
 
-    // Announced too large: refused without a byte of it.
-    let mut request = post(Body::from_stream(futures_util::stream::pending::<Result<String, std::io::Error>>()));
-    request.headers_mut().insert("content-length", "1048577".parse().unwrap());
-    assert_eq!(ask(&router, request).await.status, 413);
+    // Announced too large: refused without a byte of it, at once where the client waits for a word.
+    for (expect, seconds) in [(None, 2), (Some("100-continue"), 0)] {
+        let mut request = post(Body::from_stream(futures_util::stream::pending::<Result<String, std::io::Error>>()));
+        request.headers_mut().insert("content-length", "1048577".parse().unwrap());
+        expect.map(|expect| request.headers_mut().insert("expect", expect.parse().unwrap()));
+        let asked_at = tokio::time::Instant::now();
+        assert_eq!(ask(&router, request).await.status, 413);
+        assert_eq!(asked_at.elapsed().as_secs(), seconds);
+    }
+}
+
+#[tokio::test]
+async fn what_is_taken_of_a_body_that_is_refused_has_an_end() {
+    let router = World::new().router(FrontDoorConfig::default());
+    let taken = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&taken);
+    let endless = futures_util::stream::repeat_with(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok::<_, std::io::Error>(" ".repeat(1024 * 1024))
+    });
+    assert_eq!(ask(&router, post(Body::from_stream(endless))).await.status, 413);
+    assert_eq!(taken.load(Ordering::Relaxed), 1 + 1 + 8, "the body, what is too much, and the rest");
+}
+
+#[tokio::test]
+async fn a_transfer_coding_other_than_chunked_is_refused_on_every_route() {
+    let world = World::new();
+    let router = world.router(FrontDoorConfig::default());
+    for (codings, status) in [
+        (&["chunked"][..], 202),
+        (&[" Chunked "], 202),
+        (&["gzip, chunked"], 400),
+        (&["gzip", "chunked"], 400),
+        (&["chunked", "chunked"], 400),
+        (&["identity"], 400),
+        (&[""], 400),
+    ] {
+        let mut request = post(EVENT);
+        for coding in codings {
+            request.headers_mut().append("transfer-encoding", coding.parse().unwrap());
+        }
+        let answer = ask(&router, request).await;
+        assert_eq!(answer.status, status, "{codings:?}");
+        if status == 400 {
+            assert_eq!((answer.code(), answer.header("connection")), ("bad_framing", Some("close")), "{codings:?}");
+        }
+    }
+    assert_eq!(world.sent().len(), 2);
+    let health = Request::get("/healthz").header("transfer-encoding", "gzip, chunked").body(Body::empty()).unwrap();
+    assert_eq!(ask(&router, health).await.code(), "bad_framing");
 }
 
 #[tokio::test]

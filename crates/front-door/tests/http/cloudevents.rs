@@ -101,7 +101,8 @@ async fn a_batch_folds_keeps_its_order_and_refuses_one_id_for_two_facts() {
 
 #[tokio::test]
 async fn names_beyond_ascii_travel_percent_encoded() {
-    let headers = [("ce-subject", "Zo%C3%AB%20%F0%9F%A6%80"), ("ce-id", "100%25")];
+    let headers =
+        [("ce-subject", "Zo%C3%AB%20%F0%9F%A6%80"), ("ce-id", "100%25"), ("ce-datacontenttype", "application/json")];
     let (answer, sent) = answer_to(binary(&headers, "")).await;
     assert_eq!(answer.status, 202, "{}", answer.body);
     assert_eq!((sent[0].subject(), sent[0].idempotency_key()), ("Zoë 🦀", Some(r#"["/gateway","100%"]"#)));
@@ -136,6 +137,8 @@ async fn every_bad_cloud_event_is_told_by_the_name_of_its_attribute() {
         (binary(&[("ce-id", "é")], "{}"), (0, "id", "malformed_header")),
         (binary(&[("ce-type", "a%0Ab")], "{}"), (0, "type", "control_character")),
         (binary(&[("ce-quantity", "1e3")], "{}"), (0, "quantity", "quantity_not_an_integer")),
+        (binary(&[("ce-data_base64", "e30=")], "{}"), (0, "data_base64", "data_not_json")),
+        (binary(&[("ce-datacontenttype", "text/xml")], "{}"), (0, "datacontenttype", "data_not_json")),
         (binary(&[], "[1]"), (0, "data", "wrong_type")),
         (binary(&[], r#"{"a":1,"a":2}"#), (0, "data.a", "duplicate_key")),
     ] {

@@ -73,6 +73,8 @@ pub(crate) struct State {
     /// Milliseconds by which the clock is ahead of [`NOW`].
     pub(crate) ahead_ms: i64,
     pub(crate) queue_mood: Mood,
+    /// The message of a call from which on the queue gives no answer.
+    pub(crate) queue_stalls_at: Option<usize>,
     /// Texts of messages that the queue does not take.
     pub(crate) refused_messages: BTreeSet<String>,
     pub(crate) sent: Vec<String>,
@@ -278,10 +280,11 @@ impl EventLookup for World {
 }
 
 impl Intake for World {
-    async fn send(&self, messages: &[String]) -> Vec<PortResult<()>> {
-        let mood = self.with(|state| state.queue_mood);
+    async fn send_each(&self, messages: &[String], told: &mut (impl FnMut(usize, PortResult<()>) + Send)) {
+        let (mood, stalls_at) = self.with(|state| (state.queue_mood, state.queue_stalls_at));
         if in_mood(mood, ()).await.is_err() {
-            return vec![Err(PortError::Unknown("connection reset".to_owned())); messages.len()];
+            let lost = || Err(PortError::Unknown("connection reset".to_owned()));
+            return (0..messages.len()).for_each(|place| told(place, lost()));
         }
         let send = |state: &mut State, message: &String| {
             if state.refused_messages.iter().any(|part| message.contains(part)) {
@@ -294,7 +297,12 @@ impl Intake for World {
             }
             Ok(())
         };
-        self.with(|state| messages.iter().map(|message| send(state, message)).collect())
+        for (place, message) in messages.iter().enumerate() {
+            if stalls_at.is_some_and(|stalls_at| stalls_at <= place) {
+                std::future::pending::<()>().await;
+            }
+            told(place, self.with(|state| send(state, message)));
+        }
     }
     async fn probe(&self) -> PortResult<()> {
         let mood = self.with(|state| {

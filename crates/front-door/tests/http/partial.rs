@@ -113,6 +113,21 @@ async fn what_the_queue_did_not_take_is_unavailable_beside_every_other_result() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_queued_before_the_queue_stalled_is_queued_in_whole_and_in_part() {
+    for query in ["partial=true", "partial=false"] {
+        let world = World::new();
+        world.with(|state| state.queue_stalls_at = Some(2));
+        let body = json!([keyed("a", 1), keyed("b", 1), keyed("c", 1), keyed("a", 1), keyed("d", 1)]);
+        let router = world.router(FrontDoorConfig::default());
+        let answer = ask(&router, with_query(query, &body)).await;
+        assert_eq!((answer.status, answer.code()), (503, "queue_unavailable"), "{query}");
+        assert_eq!(statuses(&answer), ["queued", "queued", "unavailable", "queued", "unavailable"], "{query}");
+        assert!(answer.body["detail"].as_str().unwrap().starts_with("3 of 5"), "{query}");
+        assert_eq!(world.sent().len(), 2, "{query}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_queue_that_fails_or_stalls_makes_every_good_event_unavailable() {
     for mood in [Mood::Failing, Mood::Stalled] {
         let world = World::new();

@@ -85,3 +85,58 @@ async fn a_head_that_never_ends_and_a_request_that_never_finishes_hold_nothing_u
     shutdown.cancel();
     tokio::time::timeout(Duration::from_secs(2), served).await.unwrap().unwrap();
 }
+
+/// The head of a call with these other headers.
+fn head(others: &str) -> String {
+    format!("POST /v1/events HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n{others}\r\n", key(7).expose())
+}
+
+/// Everything that comes until the server closes the connection; fails when it is reset.
+async fn answer_to_the_end(stream: &mut TcpStream) -> String {
+    let mut text = String::new();
+    tokio::time::timeout(Duration::from_secs(5), stream.read_to_string(&mut text)).await.unwrap().unwrap();
+    text
+}
+
+#[tokio::test]
+async fn a_body_whose_end_is_in_doubt_is_the_last_of_its_connection() {
+    let world = World::new();
+    let (address, ..) = start(&world, ServerConfig::default()).await;
+    let chunks = format!("{:x}\r\n{EVENT}\r\n0\r\n\r\n", EVENT.len());
+    for (others, status) in [
+        ("transfer-encoding: chunked\r\n", None),
+        ("transfer-encoding: gzip, chunked\r\n", Some("400")),
+        ("transfer-encoding: chunked, gzip\r\n", Some("400")),
+        ("transfer-encoding: identity\r\n", Some("400")),
+        // `chunked` counts, and what follows is nobody's request.
+        ("transfer-encoding: chunked\r\ncontent-length: 5\r\n", Some("202")),
+        ("content-length: 5\r\ntransfer-encoding: chunked\r\n", Some("202")),
+        ("content-length: 5\r\ncontent-length: 6\r\n", Some("400")),
+    ] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let next = "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+        stream.write_all(format!("{}{chunks}{next}", head(others)).as_bytes()).await.unwrap();
+        let answers = answer_to_the_end(&mut stream).await;
+        let statuses: Vec<_> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+        assert_eq!(statuses, status.map_or(vec!["202", "200"], |status| vec![status]), "{others}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_told_so_and_not_cut_off() {
+    let world = World::new();
+    let (address, ..) = start(&world, ServerConfig::default()).await;
+    let body = vec![b' '; 4 * 1024 * 1024];
+    let chunked = [format!("{:x}\r\n", body.len()).as_bytes(), &body, b"\r\n0\r\n\r\n"].concat();
+    for (others, body) in [
+        (format!("content-length: {}\r\n", body.len()), &body),
+        ("transfer-encoding: chunked\r\n".to_owned(), &chunked),
+    ] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(head(&others).as_bytes()).await.unwrap();
+        stream.write_all(body).await.unwrap();
+        let answer = answer_to_the_end(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("body_too_large"), "{answer}");
+        assert!(answer.contains("connection: close"), "{answer}");
+    }
+}
