@@ -172,6 +172,20 @@ mod tests {
     }
 
     #[test]
+    fn an_array_s_items_are_counted_behind_whatever_stands_in_it_and_an_object_s_members_are_none() {
+        let array_of = |item: &str, count: usize| format!("{{\"a\":[{}]}}", vec![item; count].join(","));
+        for item in ["[]", "{}", "[[]]", "{\"b\":[1]}", "1"] {
+            let members = usize::from(item.contains(':')) * MAX_ITEMS;
+            let over = found(&array_of(item, MAX_ITEMS + 2)).map(|(code, _)| code);
+            let expected = if members > MAX_MEMBERS { "too_many_members" } else { "too_many_items" };
+            assert_eq!(over, Some(expected), "{item}");
+        }
+        let many: Vec<String> = (0..MAX_MEMBERS - 1).map(|number| format!("\"m{number}\":1")).collect();
+        let full = format!("{{\"a\":[{}],{}}}", vec!["1"; MAX_ITEMS + 1].join(","), many.join(","));
+        assert_eq!(found(&full), None, "members are no items");
+    }
+
+    #[test]
     fn what_stands_in_a_string_counts_for_nothing() {
         let text = r#"":,[{\"]}\\""#;
         assert_eq!(scan(format!("[{text},{{{text}:{text}}},{text}]").as_bytes()), Ok(Some(3)));
