@@ -19,8 +19,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let key = ApiKey::parse(&std::env::var("TOLLGATE_API_KEY")?)?;
     let client = Client::builder(std::env::var("TOLLGATE_URL")?, &key).build()?;
 
-    // Whoever reads this may go away early: an error then, and no panic.
-    let mut out = stdout();
     // The time is taken once, where the work was done: every retry sends the same bytes.
     let done_at = instant_of(SystemTime::now());
     let event = UsageEvent::builder("api_request", &subject, done_at).idempotency_key(&request).build()?;
@@ -33,6 +31,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Recorded::Unavailable { .. } => format!("record it later, as it is: {}", event.to_json()),
         other => format!("not taken: {other:?}"),
     };
+    // Whoever reads this may go away early: an error then, and no panic.
+    let mut out = stdout();
     writeln!(out, "{request}: {end}")?;
 
     // Many at once, each for itself. The first is there already: sending it again changes nothing.

@@ -131,7 +131,7 @@ impl Effect {
             Self::Delete => ("Queue", "delete"),
             Self::SetVisibility => ("Queue", "set_visibility"),
             Self::DeadLetter => ("Queue", "dead_letter"),
-            Self::Send => ("Intake", "send"),
+            Self::Send => ("Intake", "send_each"),
             Self::ProbeQueue => ("Intake", "probe"),
         }
     }
@@ -201,7 +201,7 @@ mod tests {
     /// The ports as the domain declares them.
     const PORTS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/domain/src/ports.rs"));
 
-    /// (trait, method) of every method that returns a future.
+    /// (trait, method) of every method that returns a future and is a store's to write: one with a body calls those.
     fn declared() -> BTreeSet<(String, String)> {
         let mut methods = BTreeSet::new();
         for part in PORTS.split("\npub trait ").skip(1) {
@@ -209,7 +209,7 @@ mod tests {
             let name = body.split(':').next().unwrap();
             for method in body.split("    fn ").skip(1) {
                 let signature = method.split(';').next().unwrap();
-                if signature.contains("impl Future") {
+                if signature.contains("impl Future") && !signature.contains('{') {
                     methods.insert((name.to_owned(), signature.split('(').next().unwrap().to_owned()));
                 }
             }
