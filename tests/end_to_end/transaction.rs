@@ -1,8 +1,9 @@
 //! The transaction of meter and checkpoint, and what its cancellation means.
 
+use serde_json::Value;
 use tollgate_domain::ledger::{Rejection, Status};
 use tollgate_domain::plan::{Limit, RejectedReason};
-use tollgate_domain::ports::{Billing, Clock, Consumption, PortError};
+use tollgate_domain::ports::{Billing, Clock, Consumption, Freshness, Image, Ledger, PortError, Spaces};
 use tollgate_stores::billing::DynamoBilling;
 use tollgate_stores::clock::SystemClock;
 use tollgate_stores::config::AwsConfig;
@@ -154,6 +155,25 @@ async fn contention_that_outlasts_the_budget_hands_the_message_back_undecided() 
 
     assert_eq!(world.deliver(&message).await, Verdict::Acknowledge(Outcome::Inserted));
     assert_eq!(world.count(&message.key).await, Count::inserted());
+}
+
+/// A replica that lags would reject for ever what the month, the limit or the plan has room for; the emulator has none.
+#[tokio::test]
+async fn every_read_that_a_rejection_can_rest_on_is_strongly_consistent() {
+    let server = Loopback::start(|_| (200, "{}")).await;
+    let aws =
+        AwsConfig { endpoint_url: Some(server.endpoint_url.clone()), s3_path_style: true, ..AwsConfig::default() };
+    let stores = Stores::connect(&tollgate_stores::config::StoreConfig { aws, ..config() }).await.unwrap();
+    let message = World::new().await.message("a");
+    let space = &message.key.space;
+    assert_eq!(stores.spaces.read(space, Freshness::Strong).await, Ok(None));
+    assert_eq!(stores.billing.count(space, message.month()).await, Ok(0));
+    assert_eq!(stores.ledger.read(&message.key).await, Ok(Image::Absent));
+    let asked: Vec<_> = server.requests().into_iter().map(|asked| (asked.operation, asked.body)).collect();
+    assert_eq!(asked.len(), 3);
+    for (operation, body) in asked {
+        assert_eq!((operation.as_str(), &body["ConsistentRead"]), ("GetItem", &Value::from(true)), "{body}");
+    }
 }
 
 #[tokio::test]

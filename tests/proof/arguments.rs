@@ -21,7 +21,8 @@ Examples:
   cargo run --release --bin proof -- --ci
   cargo run --release --bin proof -- --full
   cargo run --release --bin proof -- matrix --only consume/killed-after
-  cargo run --release --bin proof -- chaos --full --seed 7";
+  cargo run --release --bin proof -- chaos --full --seed 7
+  cargo run --release --bin proof -- replay 'free/last-unit/ED/-/plain: 0a 0a 0k'";
 
 /// How much.
 #[derive(Debug, Clone, Copy, Args)]
@@ -54,6 +55,11 @@ pub(crate) enum Part {
     Chaos,
     /// Clients that lose answers: what each is told must be what the ledger holds
     Clients,
+    /// One schedule of the simulation again, told step by step
+    Replay {
+        /// The path, as it was printed
+        path: String,
+    },
 }
 
 /// Which cases of the matrix.
@@ -100,6 +106,7 @@ impl Part {
             Self::Matrix(_) => "matrix",
             Self::Chaos => "chaos",
             Self::Clients => "clients",
+            Self::Replay { .. } => "replay",
         }
     }
 }

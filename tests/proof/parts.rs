@@ -18,6 +18,10 @@ const STACK: &str = "proof";
 /// Schedules that one mutant may survive before it counts as not caught.
 const MOST_SCHEDULES_A_MUTANT: u64 = 500_000;
 const OPERATIONS: (u64, u64) = (10_000, 50_000);
+/// What the proof promises at least, in short and in full: a size that shrinks below it fails.
+const LEAST_SCHEDULES: (u64, u64) = (1_000_000, 5_000_000);
+const LEAST_STATES: usize = 1_000_000;
+const LEAST_CASES: usize = 60;
 /// Findings that are told one by one.
 const TOLD: usize = 20;
 
@@ -48,6 +52,7 @@ impl Runner {
             Part::Matrix(arguments) => self.matrix(arguments, summary),
             Part::Chaos => self.chaos(summary),
             Part::Clients => self.clients(summary),
+            Part::Replay { path } => replay(path),
         }
     }
 
@@ -59,6 +64,9 @@ impl Runner {
         let report = ran.map_err(|failure| anyhow::anyhow!("{failure}"))?;
         note(report.to_string());
         summary.schedules = Some(report.schedules);
+        let (short, full) = LEAST_SCHEDULES;
+        let least = if self.extent.full { full } else { short };
+        ensure!(report.schedules >= least, "only {} schedules of {least} that are promised", report.schedules);
         Ok(())
     }
 
@@ -66,6 +74,7 @@ impl Runner {
         let size = if self.extent.full { model::Size::Full } else { model::Size::Ci };
         let report = model::run(size, &told)?;
         summary.model_states = Some(report.states);
+        ensure!(report.states >= LEAST_STATES, "only {} states of {LEAST_STATES} that are promised", report.states);
         Ok(())
     }
 
@@ -96,6 +105,7 @@ impl Runner {
         let name = Engines::unique("accord");
         let report = self.runtime.block_on(accord::run(&engines.stores, &name, operations, self.extent.seed))?;
         summary.contract_operations = Some(report.operations);
+        ensure!(report.operations >= ci, "only {} operations of {ci} that are promised", report.operations);
         Ok(())
     }
 
@@ -113,6 +123,7 @@ impl Runner {
         summary.audited(|kind| report.count(kind));
         let (failed, of) = (report.failed().count(), report.outcomes.len());
         ensure!(of > 0, "no case has such a name");
+        ensure!(arguments.only.is_some() || of >= LEAST_CASES, "only {of} cases of {LEAST_CASES} that are promised");
         ensure!(failed == 0, "{failed} of {of} cases fail; logs are in {}", engines.stack.state_dir.display());
         Ok(())
     }
@@ -176,6 +187,14 @@ impl Runner {
         self.engines = Some(engines.clone());
         Ok(engines)
     }
+}
+
+/// Tells a schedule step by step; an error is what is wrong with it, or with its path.
+fn replay(path: &str) -> anyhow::Result<()> {
+    let replayed = simulation::replay(path, simulation::Mutation::NONE).map_err(anyhow::Error::msg)?;
+    note(replayed.trace);
+    ensure!(replayed.findings.is_empty(), "{}", replayed.findings.join("; "));
+    Ok(())
 }
 
 /// The command `tollgate`, as it is linked into this program: never an older build that lies beside it.
