@@ -54,5 +54,8 @@ fn prove(arguments: &Arguments) -> anyhow::Result<Summary> {
             }
         }
     }
+    if !summary.failed.is_empty() {
+        summary.tell_no_zero();
+    }
     Ok(summary)
 }

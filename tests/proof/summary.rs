@@ -60,6 +60,14 @@ struct Audited {
 }
 
 impl Summary {
+    /// After a part that failed: what it did not come to count is not known to be zero, so no zero is told.
+    pub(crate) fn tell_no_zero(&mut self) {
+        let Audited { double_charged, lost, wrongly_rejected } = self.audited.unwrap_or_default();
+        if double_charged + lost + wrongly_rejected == 0 {
+            self.audited = None;
+        }
+    }
+
     /// Adds what the auditor found in one part; `count` counts the findings of a kind.
     pub(crate) fn audited(&mut self, count: impl Fn(Kind) -> usize) {
         let audited = self.audited.get_or_insert_default();
